@@ -151,6 +151,12 @@ def does(insight: Insight) -> str:
     return ": ".join(filter(None, parts))
 
 
+def listed(names: Sequence[str], most: int) -> str:
+    """Return the first names, and how many more there are; ``none`` without any."""
+    more = f", and {len(names) - most} more" if len(names) > most else ""
+    return (", ".join(names[:most]) or "none") + more
+
+
 def aligned(
     columns: Sequence[str], rows: Sequence[Sequence[str]], *, headers: bool = True, gap: str = "   "
 ) -> str:

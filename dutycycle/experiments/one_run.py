@@ -55,16 +55,14 @@ class RunScores:
         }
 
 
-def _ignore(_: str) -> None:
-    """Pass over a bad line: lines are counted where they are read."""
-
-
 def execute(run: PlannedRun, progress: Callable[[int], None]) -> None:
     """Run it; ``progress`` is told of so many further lines now and then. Files depend on the run alone."""
     run.folder.mkdir(parents=True, exist_ok=True)
     pipeline = LocalPipeline(stages(run.settings), run.settings.topic_prefix)
     paths = [trace.path for trace in run.traces]
-    samples = TraceSamples(paths, run.settings.topic_prefix, bad=_ignore if run.skip_bad else None)
+    # Bad lines are counted where they are read.
+    bad = (lambda _: None) if run.skip_bad else None
+    samples = TraceSamples(paths, run.settings.topic_prefix, bad=bad)
     scores, tally, reported = RunScores(run), Counter[str](), 0
     with TraceWriter(str(run.folder / DERIVED)) as trace:
         write = trace_of(trace, run.settings.topic_prefix)

@@ -12,7 +12,6 @@ import orjson
 
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.settings.groups import Settings
-from dutycycle.contract.trace import TraceError
 from dutycycle.contract.trace_reader import TraceReader
 from dutycycle.experiments.knobs import values_of, with_values
 
@@ -86,13 +85,10 @@ def _trace_file(path: str, *, skip_bad: bool) -> TraceFile:
     """Reads the whole trace, so that a damaged one is refused before anything runs."""
     if path == "-":
         raise DutycycleError("an experiment reads its trace several times: give a file, not -")
-    lines = sum(1 for _ in TraceReader(path, bad=_ignore if skip_bad else None))
+    # With ``skip_bad`` the runs count the bad lines.
+    lines = sum(1 for _ in TraceReader(path, bad=(lambda _: None) if skip_bad else None))
     with Path(path).open("rb") as file:
         return TraceFile(path, hashlib.file_digest(file, "sha256").hexdigest(), lines)
-
-
-def _ignore(_: TraceError) -> None:
-    """Pass over a bad line: the runs count it."""
 
 
 def _digest(data: bytes) -> str:

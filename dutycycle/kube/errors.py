@@ -62,6 +62,15 @@ class RefusedError(KubeError):
     """Says that the API server will not take this, however often it is asked."""
 
 
+def explain(error: KubeError, what: str, address: str) -> str:
+    """Say to a user that ``what`` was wanted of the API server at ``address``, and this came instead."""
+    if error.reason == "401":
+        return f"{address} does not accept your credentials (401): log in again, or check --context"
+    if error.reason.isdecimal():
+        return f"cannot {what}: {error.detail or error}"
+    return f"{error}; check the cluster and --context"
+
+
 def error_of_answer(status: int, headers: Mapping[str, str], body: bytes) -> KubeError:
     """Return the error of an answer that is no success. 401 is busy: a token that rotated is read anew."""
     message = f"{status}: {_message(body)}"

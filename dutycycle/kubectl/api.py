@@ -14,7 +14,7 @@ from dutycycle.contract.errors import DutycycleError
 from dutycycle.kube.client import Limits
 from dutycycle.kube.config import Impersonation, UnusableConfigError, of_user
 from dutycycle.kube.discovery import NODE, POD, Kind
-from dutycycle.kube.errors import KubeError
+from dutycycle.kube.errors import KubeError, explain
 from dutycycle.kube.heartbeat import LEASE
 from dutycycle.kube.objects import TableRow, opened
 from dutycycle.kube.references import Metadata, ObjectRef
@@ -136,11 +136,6 @@ class Api:
 
     def _explained(self, error: KubeError, what: str) -> KubectlError:
         """Return the error that a user reads: ``what`` was wanted, and this came instead."""
-        if error.reason == "401":
-            return KubectlError(
-                f"{self._server.address} does not accept your credentials (401): "
-                "log in again, or check --context"
-            )
         if error.reason == "403" and "cannot impersonate" in error.detail:
             return KubectlError(f"you may not act as somebody else: {error.detail}")
         if error.reason == "403":
@@ -148,9 +143,7 @@ class Api:
             return ForbiddenError(what, user[0] if user else "")
         if error.reason == "404":
             return NotThereError(error.detail)
-        if error.reason.isdecimal():
-            return KubectlError(f"cannot {what}: {error.reason} {error.detail}")
-        return KubectlError(f"{error}; check the cluster and --context")
+        return KubectlError(explain(error, what, self._server.address))
 
 
 def _pod_row(row: TableRow) -> ListedPod:

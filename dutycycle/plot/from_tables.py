@@ -12,10 +12,6 @@ from dutycycle.plot.seen import Seen
 from dutycycle.tables.columns import Row, table
 from dutycycle.tables.reader import batches
 
-_WINDOW = ("subject", "metric", "size_ms", "start_ts", "mean", "min", "max", "increase")
-_FORECAST = ("subject", "metric", "ts", "forecast")
-_CYCLE = ("subject", "metric", "ts", "cyclic", "period_s", "confidence", "since_ts", "others")
-
 
 def read_tables(folder: Path, seen: Seen, progress: Callable[[int], None]) -> None:
     """Take the tables of ``folder`` into ``seen``. Raises ``DutycycleError``."""
@@ -46,23 +42,20 @@ def _parts(folder: Path) -> Iterator[tuple[Callable[[Seen, Row], None], list[Row
     of_gpus = ("node", "uuid", "ts", *GPU_METRICS)
     of_hosts = ("node", "ts", *(f"host_{name}" for name in HOST_METRICS))
     for take, topic, columns in (
-        (_gpu, "nvml-samples", of_gpus),
-        (_host, "cgroup-samples", of_hosts),
-        (_window, "window-aggregates", _WINDOW),
-        (_trend, "trends", _FORECAST),
-        (_model, "model-forecasts", (*_FORECAST, "model")),
-        (_cycle, "cycles", _CYCLE),
+        (_take_gpu, "nvml-samples", of_gpus),
+        (_take_host, "cgroup-samples", of_hosts),
+        *((take, topic, columns) for topic, (take, columns) in DERIVED.items()),
     ):
         for rows in batches(folder, topic, columns):
             yield take, rows
 
 
-def _gpu(seen: Seen, row: Row) -> None:
+def _take_gpu(seen: Seen, row: Row) -> None:
     if row["uuid"] is not None:
         _sample(seen, gpu_subject(row["node"], row["uuid"]).key, row, {name: name for name in GPU_METRICS})
 
 
-def _host(seen: Seen, row: Row) -> None:
+def _take_host(seen: Seen, row: Row) -> None:
     _sample(seen, node_subject(row["node"]).key, row, {f"host_{name}": name for name in HOST_METRICS})
 
 
@@ -73,30 +66,41 @@ def _sample(seen: Seen, subject: str, row: Row, metrics: dict[str, str]) -> None
             seen.samples[subject, metric].add(_ms(row["ts"]), {"value": value})
 
 
-def _window(seen: Seen, row: Row) -> None:
-    place = row["subject"], row["metric"]
-    figures = row["mean"], row["min"], row["max"], row["increase"]
-    seen.window(place, row["size_ms"], _ms(row["start_ts"]), figures)
+def _take_window(seen: Seen, row: Row) -> None:
+    figures = row.get("mean"), row.get("min"), row.get("max"), row.get("increase")
+    seen.window((row["subject"], row["metric"]), row["size_ms"], _ms(row["start_ts"]), figures)
 
 
-def _trend(seen: Seen, row: Row) -> None:
-    _model(seen, {**row, "model": BUILT_IN})
-
-
-def _model(seen: Seen, row: Row) -> None:
+def _take_forecast(seen: Seen, row: Row) -> None:
     place = row["subject"], row["metric"]
     if seen.is_wanted_there(*place):
-        for point in row["forecast"] or ():
-            seen.forecast(place, row["model"], _ms(row["ts"]), point)
+        for point in row.get("forecast") or ():
+            seen.forecast(place, row.get("model") or BUILT_IN, _ms(row["ts"]), point)
 
 
-def _cycle(seen: Seen, row: Row) -> None:
-    if row["metric"] is not None and seen.is_subject(row["subject"]):
-        figures = {name: row[name] for name in ("cyclic", "period_s", "confidence", "others")}
-        figures["since_ms"] = None if row["since_ts"] is None else _ms(row["since_ts"])
+def _take_cycle(seen: Seen, row: Row) -> None:
+    if row.get("metric") is not None and seen.is_subject(row["subject"]):
+        figures = {name: row.get(name) for name in ("cyclic", "period_s", "confidence", "others")}
+        figures["since_ms"] = None if row.get("since_ts") is None else _ms(row["since_ts"])
         known = {name: value for name, value in figures.items() if value is not None}
         seen.cycles[row["subject"]].append({"ts_ms": _ms(row["ts"]), "metrics": {row["metric"]: known}})
 
 
-def _ms(moment: datetime) -> int:
-    return round(moment.timestamp() * 1000)
+DERIVED: dict[str, tuple[Callable[[Seen, Row], None], tuple[str, ...]]] = {
+    "window-aggregates": (
+        _take_window, ("subject", "metric", "size_ms", "start_ts", "mean", "min", "max", "increase")
+    ),
+    "trends": (_take_forecast, ("subject", "metric", "ts", "forecast")),
+    "model-forecasts": (_take_forecast, ("subject", "metric", "ts", "forecast", "model")),
+    "cycles": (
+        _take_cycle,
+        ("subject", "metric", "ts", "cyclic", "period_s", "confidence", "since_ts", "others"),
+    ),
+}  # fmt: skip
+"""By topic what takes a row of its table, of a file or made of a record of a trace; and the columns that it
+looks at."""
+
+
+def _ms(moment: datetime | int) -> int:
+    """Return Unix milliseconds, which the row of a record has already."""
+    return moment if isinstance(moment, int) else round(moment.timestamp() * 1000)

@@ -6,20 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from dutycycle.contract.codec import DecodeError, decode, to_plain
+from dutycycle.contract.codec import DecodeError, decode
 from dutycycle.contract.log import ConsumerRecord
-from dutycycle.contract.records.derived import Cycle, Forecast, Trend, WindowAggregate
-from dutycycle.contract.records.models import BUILT_IN, ModelForecast, ModelPoint
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.topics import TOPICS
+from dutycycle.plot.from_tables import DERIVED
 from dutycycle.plot.seen import Seen
+from dutycycle.tables.columns import table
 from dutycycle.traces.samples import TraceSamples
 from dutycycle.traces.ticks import SampleReader, subject_key
 from streams.operators.columns.arrays import Bools
 from streams.operators.columns.tick import Layout, TickRow
 
 _SAMPLES = ("nvml-samples", "cgroup-samples", "cuda-samples")
-_DERIVED = ("window-aggregates", "trends", "cycles", "model-forecasts")
 _TOLD = 1000
 _Place = tuple[str, str]
 
@@ -27,7 +26,7 @@ _Place = tuple[str, str]
 def read_traces(traces: Sequence[str], prefix: str, seen: Seen, progress: Callable[[int], None]) -> int:
     """Take all of ``traces`` into ``seen``; how many records could not be used. Raises ``TraceError``."""
     reader, unusable = _Reader(seen), 0
-    for number, record in enumerate(TraceSamples(traces, prefix, ("pods", *_SAMPLES, *_DERIVED))):
+    for number, record in enumerate(TraceSamples(traces, prefix, ("pods", *_SAMPLES, *DERIVED))):
         try:
             reader.take(record)
         except DecodeError:
@@ -86,20 +85,13 @@ class _Reader:
                 self._tick(record.key or "", record.topic, tick)
             return
         kind: type[Any] = TOPICS[record.topic].record
-        match decode(kind, record.value, record.topic):
-            case Pod() as pod:
-                self._seen.named(pod)
-            case WindowAggregate() as window:
-                self._window(window)
-            case Trend() as trend:
-                for metric, metric_trend in trend.metrics.items():
-                    self._forecasts(BUILT_IN, (trend.subject.key, metric), trend.ts_ms, metric_trend.forecast)
-            case ModelForecast() as forecast:
-                self._forecasts(
-                    forecast.model, (forecast.subject.key, forecast.metric), forecast.ts_ms, forecast.forecast
-                )
-            case Cycle() as cycle if self._seen.is_subject(cycle.subject.key):
-                self._seen.cycles[cycle.subject.key].append(to_plain(cycle))
+        decoded = decode(kind, record.value, record.topic)
+        if isinstance(decoded, Pod):
+            self._seen.named(decoded)
+            return
+        take, _ = DERIVED[record.topic]
+        for row in table(record.topic).rows(decoded, record.ts_ms):
+            take(self._seen, row)
 
     def _tick(self, node: str, topic: str, tick: TickRow) -> None:
         columns = self._columns.get((node, topic))
@@ -123,16 +115,3 @@ class _Reader:
             for place, measured in zip(columns.places, columns.measured.tolist(), strict=True):
                 if measured:
                     self._seen.note(*place)
-
-    def _window(self, window: WindowAggregate) -> None:
-        for metric, statistics in window.metrics.items():
-            place = window.subject.key, metric
-            figures = statistics.mean, statistics.min, statistics.max, statistics.increase
-            self._seen.window(place, window.size_ms, window.start_ms, figures)
-
-    def _forecasts(
-        self, who: str, place: _Place, ts_ms: int, forecast: Sequence[Forecast | ModelPoint]
-    ) -> None:
-        if self._seen.is_wanted_there(*place):
-            for point in forecast:
-                self._seen.forecast(place, who, ts_ms, to_plain(point))

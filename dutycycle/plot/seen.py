@@ -2,7 +2,7 @@
 wanted."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -12,6 +12,7 @@ from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.records.pods import Pod
 from dutycycle.traces.frames import Frame
 from dutycycle.traces.subject import qualified
+from dutycycle.words import listed
 
 KINDS = ("gpu/", "node/", "pod/", "job/")
 """What a subject's key begins with."""
@@ -112,9 +113,8 @@ class Seen:
             raise DutycycleError("there is no series to draw: expected samples, windows or forecasts")
         for pattern in self.wanted.subjects:
             if not any(fnmatchcase(name, pattern) for name in self.metrics):
-                raise DutycycleError(
-                    f"no subject {pattern}; there are {_listed(map(self._called, self.metrics))}"
-                )
+                known = sorted(map(self._called, self.metrics))
+                raise DutycycleError(f"no subject {pattern}; there are {listed(known, _NAMED)}")
         subjects_by_metric = {metric: [*self._having(metric)] for metric in self.wanted.metrics}
         metrics = {
             metric for subject in self.metrics if self.is_subject(subject) for metric in self.metrics[subject]
@@ -136,7 +136,7 @@ class Seen:
         """Say of which metrics not all subjects are drawn, and how to choose others."""
         return [
             f"{len(more) + MOST_LINES} subjects have {metric}, and a picture shows the first {MOST_LINES}: "
-            f"not {_listed(map(self._called, more))}; choose by --subject"
+            f"not {listed(sorted(map(self._called, more)), _NAMED)}; choose by --subject"
             for metric, more in self.left_out.items()
         ]
 
@@ -150,7 +150,7 @@ class Seen:
 
     def _check_horizon(self) -> None:
         if self.wanted.horizon_s is not None and not self.forecasts:
-            there = _listed(f"{horizon:g}s" for horizon in self.horizons)
+            there = listed([f"{horizon:g}s" for horizon in sorted(self.horizons)], _NAMED)
             raise DutycycleError(f"no forecast {self.wanted.horizon_s:g}s ahead; there are {there}")
 
     def named(self, pod: Pod) -> None:
@@ -163,9 +163,3 @@ class Seen:
 
     def _called(self, subject: str) -> str:
         return f"{subject} ({self.names[subject]})" if subject in self.names else subject
-
-
-def _listed(names: Iterable[str]) -> str:
-    ordered = sorted(names)
-    more = f", and {len(ordered) - _NAMED} more" if len(ordered) > _NAMED else ""
-    return (", ".join(ordered[:_NAMED]) or "none") + more

@@ -197,8 +197,7 @@ class _Writer:
 
 
 def _ns(micros: Any) -> int | None:
-    """Return whole nanoseconds; None for what is no time. Some programs write numbers as text. Some programs
-    write numbers as text."""
+    """Return whole nanoseconds; None for what is no time. Some programs write numbers as text."""
     if isinstance(micros, str) and _NUMBER.fullmatch(micros):
         micros = Decimal(micros)
     if isinstance(micros, bool) or not isinstance(micros, int | Decimal) or not 0 <= micros < 2**52:

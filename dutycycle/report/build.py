@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from shutil import rmtree
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +25,7 @@ from dutycycle.report.profiled import Profile
 from dutycycle.report.tables import write_tables
 from dutycycle.report.view import View, insights_of, view_of
 from dutycycle.traces.samples import TraceSamples, no_samples
-from dutycycle.traces.subject import qualified
+from dutycycle.traces.subject import qualified, the_one
 from dutycycle.whole_file import whole_file
 from streams.local import LocalPipeline
 from streams.topology import stages
@@ -81,6 +82,18 @@ def report_of(
         title=title,
         ended=ended,
     )
+
+
+def report_of_pods(
+    trace: str, settings: Settings, pods: Collection[str] | None = None, **more: Any
+) -> Report:
+    """Return the report of a trace: of the one job or pod that ``pods`` (uids) are, None for all that are in
+    it; of everything where they are several. ``more``: as ``report_of`` takes it. Raises ``DutycycleError``.
+    """
+    gathered = gather([trace], settings)
+    known = gathered.identities
+    job, pod = the_one([known[uid] for uid in (known if pods is None else pods) if uid in known])
+    return report_of(gathered, settings, **{"source": trace, "job": job, "pod": pod, **more})
 
 
 def _told(gathered: Gathered, view: View, read: Collection[str]) -> Iterator[Profile]:

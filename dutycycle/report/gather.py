@@ -96,7 +96,7 @@ class Gathered:
 
     def sample(self, record: ConsumerRecord) -> None:
         """Take a sample, a pod, an event or a profile. One that cannot be read is left to the stages, which
-        say so. One that cannot be read is left to the stages, which say so."""
+        say so."""
         if record.value is None:
             return
         try:

@@ -99,7 +99,7 @@ def html_of(report: Report, links: Links | None = None) -> str:
     about = [("Of", view.title)] if report.title else []
     about += [("Host" if len(view.nodes) == 1 else "Hosts", ", ".join(view.nodes))]
     about += [("Ended", report.ended)] if report.ended else []
-    phase_seconds = seconds_by_name(report.phases)
+    seconds_of = seconds_by_name(report.phases)
     span = view.last_ms + 1 - view.first_ms
     return document(
         "report.html",
@@ -109,11 +109,11 @@ def html_of(report: Report, links: Links | None = None) -> str:
         report=report, view=view, facts=facts, line=line, advice=advice,
         figures_of_verdict=verdict and evidence_of(verdict), anomalies=verdict and anomalies_of(verdict),
         key_figures=[*about, *key_figures(facts, view)],
-        phases_said=", ".join(f"{name} {short_duration(took)}" for name, (took, _) in phase_seconds.items()),
+        phases_said=", ".join(f"{name} {short_duration(sum_s)}" for name, (sum_s, _) in seconds_of.items()),
         spans=_spans(report.phases, view.first_ms, span),
         phases=[
-            [Keyed(_phase_color(name), name), short_duration(took), _pct(100_000 * took / span), str(count)]
-            for name, (took, count) in phase_seconds.items()
+            [Keyed(_phase_color(name), name), short_duration(sum_s), _pct(100_000 * sum_s / span), str(count)]
+            for name, (sum_s, count) in seconds_of.items()
         ],
         gpus=[gpu.name for gpu in view.gpus], shown=shown_charts(report.charts), sections=_sections(facts),
         profiles=[_profile(profile) for profile in report.profiles],

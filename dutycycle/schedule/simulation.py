@@ -78,8 +78,8 @@ class Simulation:
         job = self._jobs[index]
         place = (-self._order.arrived(job), job.arrival_s, index)
         # Nothing has become free since the others were tried: what is like one that waits does not fit.
-        held_up = bool(self._waiting) if self._strict else job.demand in self._waiting
-        if held_up or not self._start(index):
+        must_wait = bool(self._waiting) if self._strict else job.demand in self._waiting
+        if must_wait or not self._start(index):
             heappush(self._waiting.setdefault(job.demand, []), place)
 
     def _end_all_at(self, now: float) -> int:

@@ -18,7 +18,7 @@ from dutycycle.contract.errors import DutycycleError, SettingError
 from dutycycle.kube.client import Limits
 from dutycycle.kube.config import UnusableConfigError, of_user
 from dutycycle.kube.discovery import Kind
-from dutycycle.kube.errors import BusyError, GoneError, KubeError, NoKindError, RefusedError
+from dutycycle.kube.errors import BusyError, GoneError, KubeError, NoKindError, RefusedError, explain
 from dutycycle.kube.objects import ApiServer, opened
 from dutycycle.kube.references import Metadata
 from dutycycle.submit.documents import ManifestDocument
@@ -250,11 +250,7 @@ async def cluster_of(kubeconfig: str | None, context: str | None, user_agent: st
 
 def explained(error: KubeError, what: str, server: ApiServer) -> CannotRunError:
     """Return the error that a user reads: ``what`` was wanted, and this came instead."""
-    if error.reason == "401":
-        return CannotRunError(f"{server.address} does not accept your credentials (401); check --context")
-    if error.reason.isdecimal():
-        return CannotRunError(f"cannot {what}: {error.detail}")
-    return CannotRunError(f"{error}; check the cluster and --context")
+    return CannotRunError(explain(error, what, server.address))
 
 
 def _namespace(document: ManifestDocument, kind: Kind, given: str | None, usual: str) -> str | None:

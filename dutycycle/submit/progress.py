@@ -47,7 +47,7 @@ class JobProgress:
             return self._timed_out(self.timeout_s)
         return outcome
 
-    def news(self, broker_away: str | None = None) -> Iterator[str]:
+    def changes(self, broker_away: str | None = None) -> Iterator[str]:
         """Yield a line for each change since the last call. ``broker_away``: why nothing is read."""
         for entry in self.follower.entries:
             pods = self.follower.pods_of(entry)

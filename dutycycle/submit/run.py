@@ -23,7 +23,6 @@ from dutycycle.submit.progress import JobProgress
 from dutycycle.submit.records import Records
 from dutycycle.submit.states import Thing
 from dutycycle.submit.view import JobStatusLine, status_of
-from dutycycle.traces.subject import the_one
 
 _LOOK_S = 0.3
 _LAST_RECORDS_S = 10.0
@@ -49,25 +48,27 @@ class RunOptions:
     logs: bool = False
 
 
-def run_job(wish: RunOptions, settings: Settings) -> int:
+def run_job(options: RunOptions, settings: Settings) -> int:
     """Run it to its end; its exit status, as ``outcome`` lists them. Raises ``SettingError``."""
-    documents = read_documents(wish.files)
-    _check(documents, wish)
+    documents = read_documents(options.files)
+    _check(documents, options)
     for document in documents:
         if document.runs_in is not None:
             say(f"dutycycle: {document} runs in the pods of {document.runs_in}: they are not in its report")
     folder: Path | None = None
     try:
         if settings.broker is not None:
-            folder = run_folder(next(document.name for document in documents if document.has_pods), wish.out)
-        run = JobRun(wish, settings, folder, JobStatusLine())
-        outcome = asyncio.run(_on_cluster(run, wish, documents))
+            folder = run_folder(
+                next(document.name for document in documents if document.has_pods), options.out
+            )
+        run = JobRun(options, settings, folder, JobStatusLine())
+        outcome = asyncio.run(_on_cluster(run, options, documents))
         say(f"dutycycle: {outcome.words}")
         if folder is None:
             say("dutycycle: no report: give --broker or DUTYCYCLE_BROKER, where the samples are")
         else:
             ended = f"status {outcome.status}: {outcome.words}"
-            write_report_of(folder, settings, set(run.pods), title=wish.title, ended=ended)
+            write_report_of(folder, settings, set(run.pods), title=options.title, ended=ended)
     except SettingError:
         raise
     except DutycycleError as error:
@@ -80,15 +81,15 @@ def run_job(wish: RunOptions, settings: Settings) -> int:
             folder.rmdir()
 
 
-def _check(documents: Sequence[ManifestDocument], wish: RunOptions) -> None:
+def _check(documents: Sequence[ManifestDocument], options: RunOptions) -> None:
     endless = [document for document in documents if document.has_pods and document.never_ends]
-    if wish.for_s is None and all(document in endless for document in documents if document.has_pods):
+    if options.for_s is None and all(document in endless for document in documents if document.has_pods):
         raise SettingError(f"{endless[0]} never ends by itself: give --for 10m, and it is deleted after that")
 
 
-async def _on_cluster(run: "JobRun", wish: RunOptions, documents: Sequence[ManifestDocument]) -> Outcome:
+async def _on_cluster(run: "JobRun", options: RunOptions, documents: Sequence[ManifestDocument]) -> Outcome:
     signals = Signals()
-    server = await cluster_of(wish.kubeconfig, wish.context, "dutycycle-run")
+    server = await cluster_of(options.kubeconfig, options.context, "dutycycle-run")
     try:
         return await run.on(server, signals, documents)
     finally:
@@ -102,9 +103,9 @@ class JobRun:
     """
 
     def __init__(
-        self, wish: RunOptions, settings: Settings, folder: Path | None, view: JobStatusLine
+        self, options: RunOptions, settings: Settings, folder: Path | None, view: JobStatusLine
     ) -> None:
-        self._wish = wish
+        self._options = options
         self._follower: JobFollower | None = None
         self._settings = settings
         self._records = Records(settings, folder / TRACE, lambda: self.pods) if folder is not None else None
@@ -122,7 +123,7 @@ class JobRun:
     ) -> Outcome:
         """Run the job on a cluster until all that was made is deleted again. Raises ``DutycycleError``."""
         objects = Objects(server, signals.stop, self._view.line)
-        await objects.find(documents, self._wish.namespace, update=self._wish.update)
+        await objects.find(documents, self._options.namespace, update=self._options.update)
         self.entries = objects.entries
         if self._records is not None:
             await self._records.start()
@@ -137,7 +138,7 @@ class JobRun:
             made = True
             return await self._follow(objects, signals)
         finally:
-            if self._wish.keep and made:
+            if self._options.keep and made:
                 objects.keep()
             else:
                 await objects.delete(signals.hurry)
@@ -148,8 +149,8 @@ class JobRun:
         if signals.stop.is_set():
             return signals.outcome()
         follower = self._follower = JobFollower(objects.server, objects.entries)
-        progress = JobProgress(follower, self._wish.for_s, self._wish.timeout_s, self._wish.held_s)
-        logs = Logs(objects.server, follower, self._view.clear) if self._wish.logs else None
+        progress = JobProgress(follower, self._options.for_s, self._options.timeout_s, self._options.held_s)
+        logs = Logs(objects.server, follower, self._view.clear) if self._options.logs else None
         past_s = await asyncio.to_thread(self._past_s, follower)
         following, begun = asyncio.create_task(follower.run()), time.monotonic()
         try:
@@ -176,7 +177,7 @@ class JobRun:
 
     def _show(self, progress: JobProgress, logs: Logs | None, now_s: float, past_s: float | None) -> None:
         away = self._records.away if self._records is not None else None
-        for line in (*progress.news(away), *(logs.look() if logs is not None else ())):
+        for line in (*progress.changes(away), *(logs.look() if logs is not None else ())):
             self._view.line(line)
         running_s = now_s - progress.began_s if progress.began_s is not None else None
         periods_s = self._records.periods_s.values() if self._records is not None else ()
@@ -262,11 +263,10 @@ def write_report_of(
     """
 
     def make() -> "Report":
-        from dutycycle.report.build import gather, report_of  # here, not above: the job need not wait for it
+        from dutycycle.report.build import report_of_pods  # here, not above: the job need not wait for it
 
-        gathered = gather([str(folder / TRACE)], settings)
-        job, pod = the_one([gathered.identities[uid] for uid in pods if uid in gathered.identities])
-        return report_of(gathered, settings, TRACE, job=job, pod=pod, title=title, ended=ended)
+        trace = str(folder / TRACE)
+        return report_of_pods(trace, settings, pods, source=TRACE, title=title, ended=ended)
 
     if failure := conclude(make, folder):
         say(f"dutycycle: {failure}")

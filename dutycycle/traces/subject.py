@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.records.pods import JobRef, Pod
+from dutycycle.words import listed
 
 NAMED = 8
 """So many names are listed where none or several fit."""
@@ -33,13 +34,13 @@ def subject_of(
         if len(jobs_of_name) > 1:
             names = {f"{qualified(entry, entry.job.name)} ({entry.job.uid})" for entry in known
                      if entry.job and entry.job.uid in jobs_of_name}  # fmt: skip
-            raise DutycycleError(f"several jobs are {job!r}: {_listed(names)}: give the uid")
+            raise DutycycleError(f"several jobs are {job!r}: {listed(sorted(names), NAMED)}: give the uid")
         for uid, ref in jobs_of_name.items():
             return TraceSubject([entry for entry in known if entry.job and entry.job.uid == uid], ref)
     pods = [entry for entry in known if pod in (entry.name, entry.uid, qualified(entry, entry.name))]
     names = {qualified(entry, entry.name) for entry in pods}
     if len(names) > 1:
-        raise DutycycleError(f"several pods are {pod!r}: {_listed(names)}: give the namespace")
+        raise DutycycleError(f"several pods are {pod!r}: {listed(sorted(names), NAMED)}: give the namespace")
     if not pods:
         raise DutycycleError(_unknown(known, job, pod, where))
     return TraceSubject(pods, None)
@@ -66,10 +67,5 @@ def _unknown(known: Iterable[Pod], job: str | None, pod: str | None, where: str)
     pods = {qualified(entry, entry.name) for entry in known}
     there = {"job": (job, jobs), "pod": (pod, pods)}
     asked = {what: names for what, (name, names) in there.items() if name is not None}
-    listed = "; ".join(f"{what}s: {_listed(names)}" for what, names in asked.items())
+    listed = "; ".join(f"{what}s: {listed(sorted(names), NAMED)}" for what, names in asked.items())
     return f"no {' or '.join(asked)} {job or pod!r} in {where}; there are {listed}"
-
-
-def _listed(names: Collection[str]) -> str:
-    more = f", and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return (", ".join(sorted(names)[:NAMED]) or "none") + more

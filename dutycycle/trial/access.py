@@ -8,7 +8,7 @@ from dutycycle.kube.errors import BusyError, GoneError, KubeError, RefusedError
 from dutycycle.kube.heartbeat import LABELS
 from dutycycle.kube.objects import ApiServer
 from dutycycle.submit.objects import MANAGER, CannotRunError, explained
-from dutycycle.trial.manifest import PRIORITY_CLASS
+from dutycycle.trial.options import PRIORITY_CLASS
 from dutycycle.trial.room import Room, room_of
 from dutycycle.trial.template import JobTemplate
 

@@ -7,13 +7,13 @@ from math import ceil
 from typing import Any
 
 from dutycycle.contract.records.pods import TRIAL_OF
+from dutycycle.trial.options import PRIORITY_CLASS
 from dutycycle.trial.plan import Variant
 from dutycycle.trial.template import JobTemplate
 
 ALIVE = "dutycycle.io/trial-alive"
 """Annotation of each Job of a trial: when its program last said that it is there."""
 _RUN = "dutycycle.io/trial-run"
-PRIORITY_CLASS = "dutycycle-trial"
 _HOST = "kubernetes.io/hostname"
 _OF_CONTROLLER = frozenset(
     {"controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"}

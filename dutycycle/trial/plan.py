@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dutycycle.contract.errors import SettingError
+from dutycycle.trial.options import NodeLabel, TrialOptions
 from dutycycle.trial.template import JobTemplate
-from dutycycle.trial.wish import NodeLabel, TrialOptions
 from dutycycle.words import short_duration
 
 
@@ -51,39 +51,39 @@ class Plan:
     notes: tuple[str, ...] = ()
 
 
-def plan_of(template: JobTemplate, wish: TrialOptions) -> Plan:
+def plan_of(template: JobTemplate, options: TrialOptions) -> Plan:
     """Raises ``SettingError`` where the budget is too small for a single trial."""
-    every = sorted(_variants(template, wish), key=lambda variant: (variant.total, variant.pods))
+    every = sorted(_variants(template, options), key=lambda variant: (variant.total, variant.pods))
     notes = []
-    if len(wish.placements) > 1 and any(variant.pods == 1 for variant in every):
+    if len(options.placements) > 1 and any(variant.pods == 1 for variant in every):
         notes.append("one pod has one node: packed and spread are the same for it, and it runs once")
     kept: list[Variant] = []
     spent = 0.0
     for variant in every:
-        cost = variant.minutes(wish.for_s)
-        if spent + cost <= wish.budget:
+        cost = variant.minutes(options.for_s)
+        if spent + cost <= options.budget:
             spent += cost
             kept.append(variant)
         else:
             notes.append(
-                f"{variant}: left out: {cost:g} GPU-minutes more are past the budget of {wish.budget:g}"
+                f"{variant}: left out: {cost:g} GPU-minutes more are past the budget of {options.budget:g}"
             )
     if not kept:
         least = every[0]
         raise SettingError(
-            f"--budget {wish.budget:g}: GPU-minutes are too few for a single trial: {least} for "
-            f"{short_duration(wish.for_s)} takes {least.minutes(wish.for_s):g}"
+            f"--budget {options.budget:g}: GPU-minutes are too few for a single trial: {least} for "
+            f"{short_duration(options.for_s)} takes {least.minutes(options.for_s):g}"
         )
     return Plan(tuple(kept), tuple(notes))
 
 
-def _variants(template: JobTemplate, wish: TrialOptions) -> Iterator[Variant]:
+def _variants(template: JobTemplate, options: TrialOptions) -> Iterator[Variant]:
     """Yield each once. Of a single pod there is nothing to place."""
     seen = set()
-    for gpus in wish.gpus or (template.gpus,):
-        for pods in wish.pods or (template.pods,):
-            for placement in wish.placements or (None,):
-                for model in wish.gpu_models or (None,):
+    for gpus in options.gpus or (template.gpus,):
+        for pods in options.pods or (template.pods,):
+            for placement in options.placements or (None,):
+                for model in options.gpu_models or (None,):
                     variant = Variant(gpus, pods, placement if pods > 1 else None, model)
                     if variant not in seen:
                         seen.add(variant)

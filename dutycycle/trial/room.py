@@ -9,6 +9,7 @@ from dutycycle.kube.resources import gpu_resources
 from dutycycle.trial.nodes import keep_apart, why_refused
 from dutycycle.trial.plan import Variant
 from dutycycle.trial.template import JobTemplate
+from dutycycle.words import listed
 
 _ENDED = frozenset({"Succeeded", "Failed"})
 _NAMED = 3
@@ -69,7 +70,7 @@ class Room:
         nodes: dict[str, list[str]] = {}
         for node, reason in self.refused.items():
             nodes.setdefault(reason, []).append(node)
-        left_out = [f"{_names(names)} ({reason})" for reason, names in sorted(nodes.items())]
+        left_out = [f"{listed(names, _NAMED)} ({reason})" for reason, names in sorted(nodes.items())]
         beside = f"; its pods never take {', '.join(left_out)}" if left_out else ""
         return self._lacking(variant) + beside
 
@@ -110,8 +111,3 @@ def room_of(nodes: Sequence[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]
     labels = {node["metadata"]["name"]: node["metadata"].get("labels") or {} for node in nodes}
     apart = keep_apart(job.pod, job.pod_labels)
     return Room(gpus, labels, job.pod.get("nodeSelector") or {}, refused, apart)
-
-
-def _names(nodes: Sequence[str]) -> str:
-    more = len(nodes) - _NAMED
-    return ", ".join(nodes[:_NAMED]) + (f" and {more} more" if more > 0 else "")

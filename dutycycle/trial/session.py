@@ -21,24 +21,14 @@ from dutycycle.submit.view import JobStatusLine
 from dutycycle.trial import manifest
 from dutycycle.trial.access import room
 from dutycycle.trial.leftovers import BEAT_S, JOB, stamp
+from dutycycle.trial.options import TrialOptions
 from dutycycle.trial.plan import Plan, Variant
 from dutycycle.trial.results.figures import TrialFigures, figures_of
-from dutycycle.trial.results.verdict import Tried
+from dutycycle.trial.results.verdict import TrialOutcome
 from dutycycle.trial.template import JobTemplate
-from dutycycle.trial.wish import TrialOptions
 
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _STOPPED = "not begun"
-
-
-@dataclass(frozen=True, slots=True)
-class Ways:
-    """Says how trials are run. ``start_s``: how long one may wait for its nodes; ``at_once``: so many beside
-    one another, where there is room."""
-
-    start_s: float = 600.0
-    at_once: int = 1
-    priority_class: str = manifest.PRIORITY_CLASS
 
 
 class _Named(JobStatusLine):
@@ -65,15 +55,14 @@ class TrialSession:
     server: ApiServer
     settings: Settings
     template: JobTemplate
-    wish: TrialOptions
-    ways: Ways
+    options: TrialOptions
     folder: Path
     signals: Signals
     spent: float = 0.0
     _reserved: dict[str, Variant] = field(default_factory=dict)
-    _found: dict[str, Tried] = field(default_factory=dict)
+    _outcomes: dict[str, TrialOutcome] = field(default_factory=dict)
 
-    async def run(self, plan: Plan) -> list[Tried]:
+    async def run(self, plan: Plan) -> list[TrialOutcome]:
         """Run all trials and return them in the order of the plan, also those that were not begun. Raises
         ``DutycycleError``."""
         size = await room(self.server, self.template, free=False)
@@ -85,10 +74,10 @@ class TrialSession:
                     await self._wait_for_place(running, variant)
                     why = self._why_not(variant)
                 if why is not None:
-                    self._found[variant.name] = Tried(variant, why)
+                    self._outcomes[variant.name] = TrialOutcome(variant, why)
                     continue
                 self._reserved[variant.name] = variant
-                running.add(asyncio.create_task(self._one(variant)))
+                running.add(asyncio.create_task(self._run_trial(variant)))
             for task in running:
                 await task
         except BaseException:
@@ -96,11 +85,13 @@ class TrialSession:
                 self.signals.stop.set()  # the others delete what they have made
                 await asyncio.gather(*running, return_exceptions=True)
             raise
-        return [self._found.get(variant.name, Tried(variant, _STOPPED)) for variant in plan.variants]
+        return [
+            self._outcomes.get(variant.name, TrialOutcome(variant, _STOPPED)) for variant in plan.variants
+        ]
 
     async def _wait_for_place(self, running: set[asyncio.Task[None]], variant: Variant) -> None:
         """Wait until a trial may begin, or nothing runs any more."""
-        while running and not (len(running) < self.ways.at_once and await self._has_room(variant)):
+        while running and not (len(running) < self.options.at_once and await self._has_room(variant)):
             done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
             running -= done
             for task in done:
@@ -115,22 +106,22 @@ class TrialSession:
     def _why_not(self, variant: Variant) -> str | None:
         if self.signals.stop.is_set():
             return _STOPPED
-        cost = variant.minutes(self.wish.for_s)
+        cost = variant.minutes(self.options.for_s)
         left = self._left()
         return None if cost <= left else f"left out: {left:.3g} GPU-minutes are left, and it needs {cost:.3g}"
 
     def _left(self) -> float:
-        return self.wish.budget - self.spent - sum(
-            variant.minutes(self.wish.for_s) for variant in self._reserved.values()
+        return self.options.budget - self.spent - sum(
+            variant.minutes(self.options.for_s) for variant in self._reserved.values()
         )  # fmt: skip
 
-    async def _one(self, variant: Variant) -> None:
-        held_s = (self._left() / variant.total) * 60 + self.wish.for_s
+    async def _run_trial(self, variant: Variant) -> None:
+        held_s = (self._left() / variant.total) * 60 + self.options.for_s
         run_id = "".join(secrets.choice(_LETTERS) for _ in range(5))
-        longest_s = self.ways.start_s + held_s
-        made = manifest.TrialRun(run_id, longest_s, stamp(datetime.now(UTC)), self.ways.priority_class)
+        longest_s = self.options.start_s + held_s
+        made = manifest.TrialRun(run_id, longest_s, stamp(datetime.now(UTC)), self.options.priority_class)
         document = ManifestDocument(manifest.job_of(self.template, variant, made), "the trial")
-        limits = Limits((), timeout_s=longest_s, for_s=self.wish.for_s, held_s=held_s)
+        limits = Limits((), timeout_s=longest_s, for_s=self.options.for_s, held_s=held_s)
         folder = self.folder / variant.name
         folder.mkdir()
         view = _Named(variant.name)
@@ -150,21 +141,14 @@ class TrialSession:
         if is_over and not self.signals.stop.is_set():
             figures = await asyncio.to_thread(self._figures, folder, set(run.pods), view)
         ended = ended.removeprefix(f"job/{document.name}: ")
-        self._found[variant.name] = Tried(variant, ended, minutes, figures)
+        self._outcomes[variant.name] = TrialOutcome(variant, ended, minutes, figures)
         view.line(ended)
 
     def _figures(self, folder: Path, pods: set[str], view: JobStatusLine) -> TrialFigures | None:
-        from dutycycle.report.build import (
-            gather,
-            report_of,
-        )  # here: they take a second, and a trial has begun
-        from dutycycle.traces.subject import the_one
+        from dutycycle.report.build import report_of_pods  # here: it takes a second, and a trial has begun
 
-        trace = str(folder / TRACE)
         try:
-            gathered = gather([trace], self.settings)
-            job, pod = the_one([gathered.identities[uid] for uid in pods if uid in gathered.identities])
-            return figures_of(report_of(gathered, self.settings, trace, job=job, pod=pod))
+            return figures_of(report_of_pods(str(folder / TRACE), self.settings, pods))
         except DutycycleError as error:
             view.line(f"nothing was measured: {error}")
             return None

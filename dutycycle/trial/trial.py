@@ -24,20 +24,20 @@ from dutycycle.submit.outcome import FAILED, NOT_RUN
 from dutycycle.submit.run import Signals
 from dutycycle.trial.access import check_class
 from dutycycle.trial.leftovers import JOB, clean
+from dutycycle.trial.options import TrialOptions
 from dutycycle.trial.plan import Plan, plan_of
 from dutycycle.trial.results.picture import draw
 from dutycycle.trial.results.record import Whose, annotations_of, publish, record_of
 from dutycycle.trial.results.text import lines_of, sentence_of
 from dutycycle.trial.results.verdict import TrialVerdict, verdict_of
-from dutycycle.trial.session import TrialSession, Ways
+from dutycycle.trial.session import TrialSession
 from dutycycle.trial.template import JobTemplate, template_in
-from dutycycle.trial.wish import TrialOptions
 
 PICTURE, TABLE, RECORD = "trials.png", "trials.txt", "trials.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class TrialRequest:
     """Holds what the command line asks for."""
 
     files: Sequence[str] = ()
@@ -45,25 +45,24 @@ class Asked:
     kubeconfig: str | None = None
     context: str | None = None
     out: Path | None = None
-    wish: TrialOptions = field(default_factory=TrialOptions)
-    ways: Ways = field(default_factory=Ways)
+    options: TrialOptions = field(default_factory=TrialOptions)
 
 
-def run_trials(asked: Asked, settings: Settings) -> int:
+def run_trials(request: TrialRequest, settings: Settings) -> int:
     """Return the exit status: 0 where a best one was found, 1 where not, 125 where nothing could be run.
 
     Raises ``SettingError``.
     """
-    template = template_in(read_documents(asked.files))
-    if asked.namespace and template.namespace not in (None, asked.namespace):
+    template = template_in(read_documents(request.files))
+    if request.namespace and template.namespace not in (None, request.namespace):
         raise SettingError(
-            f"--namespace {asked.namespace}: the Job is for the namespace {template.namespace}"
+            f"--namespace {request.namespace}: the Job is for the namespace {template.namespace}"
         )
-    plan = plan_of(template, asked.wish)
+    plan = plan_of(template, request.options)
     needs_broker(settings)
     try:
-        folder = run_folder(f"{template.name}-trial", asked.out)
-        return asyncio.run(_on_cluster(asked, settings, template, plan, folder))
+        folder = run_folder(f"{template.name}-trial", request.out)
+        return asyncio.run(_on_cluster(request, settings, template, plan, folder))
     except SettingError:
         raise
     except DutycycleError as error:
@@ -71,15 +70,15 @@ def run_trials(asked: Asked, settings: Settings) -> int:
         return NOT_RUN
 
 
-def run_clean(asked: Asked) -> int:
+def run_clean(request: TrialRequest) -> int:
     """Delete what killed trials have left in a namespace. Raises ``DutycycleError``."""
-    return asyncio.run(_clean(asked))
+    return asyncio.run(_clean(request))
 
 
-async def _clean(asked: Asked) -> int:
-    server = await cluster_of(asked.kubeconfig, asked.context, "dutycycle-trial")
+async def _clean(request: TrialRequest) -> int:
+    server = await cluster_of(request.kubeconfig, request.context, "dutycycle-trial")
     try:
-        namespace = asked.namespace or server.namespace
+        namespace = request.namespace or server.namespace
         deleted, alive = await clean(server, namespace)
         for name in alive:
             say(f"job/{name}: stays: its trial goes on")
@@ -100,15 +99,13 @@ def needs_broker(settings: Settings) -> None:
 
 
 async def _on_cluster(
-    asked: Asked, settings: Settings, template: JobTemplate, plan: Plan, folder: Path
+    request: TrialRequest, settings: Settings, template: JobTemplate, plan: Plan, folder: Path
 ) -> int:
-    server = await cluster_of(asked.kubeconfig, asked.context, "dutycycle-trial")
+    server = await cluster_of(request.kubeconfig, request.context, "dutycycle-trial")
     signals = Signals()
     try:
-        template = replace(template, namespace=asked.namespace or template.namespace or server.namespace)
-        verdict, status = await compare(
-            server, settings, template, plan, asked.wish, asked.ways, folder, signals
-        )
+        template = replace(template, namespace=request.namespace or template.namespace or server.namespace)
+        verdict, status = await compare(server, settings, template, plan, request.options, folder, signals)
         for line in lines_of(verdict):
             print(line)  # noqa: T201
         sys.stdout.flush()
@@ -124,7 +121,7 @@ async def _on_cluster(
 
 
 async def compare(
-    server: ApiServer, settings: Settings, template: JobTemplate, plan: Plan, wish: TrialOptions, ways: Ways,
+    server: ApiServer, settings: Settings, template: JobTemplate, plan: Plan, options: TrialOptions,
     folder: Path, signals: Signals,
 ) -> tuple[TrialVerdict, int | None]:  # fmt: skip
     """Run the plan in the template's namespace; the exit status if a signal has ended it.
@@ -133,15 +130,15 @@ async def compare(
     """
     for note in plan.notes:
         say(note)
-    await check_class(server, ways.priority_class)
+    await check_class(server, options.priority_class)
     try:
         deleted, _ = await clean(server, template.namespace or server.namespace)
     except KubeError as error:
         raise explained(error, "look for what earlier trials have left", server) from error
     if deleted:
         say(f"{_removed(deleted)}, left by a trial that was killed")
-    session = TrialSession(server, settings, template, wish, ways, folder, signals)
-    verdict = verdict_of(await session.run(plan), wish.best)
+    session = TrialSession(server, settings, template, options, folder, signals)
+    verdict = verdict_of(await session.run(plan), options.best)
     return verdict, signals.outcome().status if signals.stop.is_set() else None
 
 

@@ -24,28 +24,27 @@ from dutycycle.submit.run import Signals
 from dutycycle.telemetry.events import Telemetry
 from dutycycle.telemetry.serving import serving
 from dutycycle.trial.leftovers import JOB, clean
+from dutycycle.trial.options import TrialOptions, options_of
 from dutycycle.trial.plan import plan_of
 from dutycycle.trial.results.record import ASKED, REQUEST, STATE, publish
-from dutycycle.trial.session import Ways
 from dutycycle.trial.template import template_of
-from dutycycle.trial.trial import Asked, annotated, compare, needs_broker
-from dutycycle.trial.wish import TrialOptions, wish_of
+from dutycycle.trial.trial import TrialRequest, annotated, compare, needs_broker
 
 _LOOK_S = 10.0
 _LONGEST = 1000
 
 
-def run_watch(asked: Asked, settings: Settings, namespaces: Sequence[str]) -> int:
+def run_watch(request: TrialRequest, settings: Settings, namespaces: Sequence[str]) -> int:
     """Try Jobs that ask for it, until a signal. Raises ``DutycycleError``."""
     needs_broker(settings)
-    return asyncio.run(_watch(asked, settings, namespaces))
+    return asyncio.run(_watch(request, settings, namespaces))
 
 
-async def _watch(asked: Asked, settings: Settings, namespaces: Sequence[str]) -> int:
-    server = await cluster_of(asked.kubeconfig, asked.context, "dutycycle-trial")
+async def _watch(request: TrialRequest, settings: Settings, namespaces: Sequence[str]) -> int:
+    server = await cluster_of(request.kubeconfig, request.context, "dutycycle-trial")
     telemetry = Telemetry("trial")
     try:
-        watch = Watch(server, settings, namespaces, asked.wish, asked.ways, Signals())
+        watch = Watch(server, settings, namespaces, request.options, Signals())
         telemetry.status.waiting, telemetry.status.ready["API server"] = None, watch.unread
         async with serving(settings, "trial", telemetry):
             say(f"waits for Jobs with {settings.annotation_prefix}/{REQUEST} in {', '.join(namespaces)}")
@@ -73,7 +72,6 @@ class Watch:
     settings: Settings
     namespaces: Sequence[str]
     usual: TrialOptions
-    ways: Ways
     signals: Signals
     refused: dict[str, str] = field(default_factory=dict)
     look_s: float = _LOOK_S
@@ -129,13 +127,13 @@ class Watch:
 
     async def _tried(self, namespace: str, name: str, request: str) -> str | None:
         """Tell how it went; None where a signal has ended it."""
-        wish = wish_of(request, self.usual)
+        options = options_of(request, self.usual)
         thing = await self.server.read(JOB, name, namespace)
         template = replace(template_of(thing, f"job/{name}", name), namespace=namespace)
-        plan = plan_of(template, wish)
+        plan = plan_of(template, options)
         with TemporaryDirectory(prefix="dutycycle-") as folder:
             verdict, status = await compare(
-                self.server, self.settings, template, plan, wish, self.ways, Path(folder), self.signals
+                self.server, self.settings, template, plan, options, Path(folder), self.signals
             )
         if status is not None:
             return None

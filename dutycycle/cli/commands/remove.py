@@ -10,6 +10,7 @@ from dutycycle.kube.client import Limits
 from dutycycle.kube.errors import GoneError, KubeError
 from dutycycle.kube.objects import ApiServer, connect
 from dutycycle.kube.references import ObjectRef
+from dutycycle.words import listed
 from sinks.removal import Removal, remove
 
 EXAMPLE = "dutycycle remove --dry-run\ndutycycle remove --namespace team-a"
@@ -55,7 +56,7 @@ async def _remove(args: argparse.Namespace, settings: Settings) -> Removal:
     try:
         if args.namespace is not None:
             await _check_namespace(server, args.namespace)
-        say = _say if args.dry_run else _say_nothing
+        say = _say if args.dry_run else lambda *_: None  # what is done is counted at the end
         return await remove(server, settings.annotation_prefix, args.namespace, say, dry_run=args.dry_run)
     finally:
         await server.close()
@@ -72,12 +73,7 @@ async def _check_namespace(server: ApiServer, name: str) -> None:
 
 
 def _say(name: str, keys: list[str]) -> None:
-    more = f" and {len(keys) - _SHOWN_KEYS} more" if len(keys) > _SHOWN_KEYS else ""
-    print(f"{name}: {', '.join(sorted(keys)[:_SHOWN_KEYS])}{more}" if keys else name)  # noqa: T201
-
-
-def _say_nothing(name: str, keys: list[str]) -> None:
-    """Say nothing: what is done is counted at the end."""
+    print(f"{name}: {listed(sorted(keys), _SHOWN_KEYS)}" if keys else name)  # noqa: T201
 
 
 def _counts(done: Removal, *, dry_run: bool) -> str:

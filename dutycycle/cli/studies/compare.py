@@ -45,20 +45,16 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     from dutycycle.compare.comparison import NamedRun  # here, not above: --help need not wait for it
     from dutycycle.compare.text import lines_of, plain_of
     from dutycycle.measures.figures import measures_of
-    from dutycycle.report.build import gather, report_of
-    from dutycycle.traces.subject import the_one
+    from dutycycle.report.build import report_of_pods
 
     if args.out is not None:
         check_out(args.out, PAGES, overwrite=args.force)
     traces = [_trace(run) for run in args.runs]
+    subject = {} if args.job is args.pod is None else {"job": args.job, "pod": args.pod}
     runs = []
     for name, trace in zip(_names(args.runs), traces, strict=True):
-        gathered = gather([trace], settings)
-        job, pod = args.job, args.pod
-        if job is pod is None:
-            job, pod = the_one(gathered.identities.values())
         try:
-            report = report_of(gathered, settings, trace, job=job, pod=pod)
+            report = report_of_pods(trace, settings, **subject)
         except DutycycleError as error:
             raise DutycycleError(f"{trace}: {error}") from error
         runs.append(NamedRun(name, report, measures_of(report)))

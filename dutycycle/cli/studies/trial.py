@@ -8,8 +8,9 @@ from dutycycle.cli import arguments
 from dutycycle.contract.errors import SettingError
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.parser import typed
-from dutycycle.trial.wish import (
+from dutycycle.trial.options import (
     GOALS,
+    PRIORITY_CLASS,
     TrialOptions,
     gpu_minutes,
     gpu_models,
@@ -22,7 +23,6 @@ EXAMPLE = """dutycycle trial train.yaml --gpus 1,2,4
 dutycycle trial train.yaml --pods 2,4 --placement packed,spread --for 3m --budget 120
 dutycycle trial --clean -n research"""
 SETTINGS = (*arguments.OF_BROKER, *arguments.OF_OPERATORS, "annotation_prefix", *arguments.OF_SERVICE)
-_START_S = 600.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,8 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("on a cluster")
     group.add_argument("-n", "--namespace", metavar="NAME", help="namespace of a Job that names none")
     group.add_argument(
-        "--priority-class", metavar="NAME",
-        help="one with preemptionPolicy: Never (default: dutycycle-trial, created if it is missing)",
+        "--priority-class", default=PRIORITY_CLASS, metavar="NAME",
+        help="one with preemptionPolicy: Never (default: %(default)s, created if it is missing)",
     )  # fmt: skip
     arguments.add_cluster(group)
 
@@ -81,11 +81,11 @@ def _add_what_is_tried(parser: argparse.ArgumentParser, usual: TrialOptions) -> 
         help="what the best has the least of, for each step; or the highest rate (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
-        "--at-once", type=arguments.whole_number(10_000), default=1, metavar="N",
+        "--at-once", type=arguments.whole_number(10_000), default=usual.at_once, metavar="N",
         help="run so many beside one another where there is room; they may disturb each other (default: 1)",
     )  # fmt: skip
     parser.add_argument(
-        "--start", dest="start_s", type=arguments.duration_s, default=_START_S, metavar="TIME",
+        "--start", dest="start_s", type=arguments.duration_s, default=usual.start_s, metavar="TIME",
         help="give up one that has no nodes after this time (default: 10m)",
     )  # fmt: skip
 
@@ -98,18 +98,16 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         raise SettingError("trial: give a file with a Job, such as: dutycycle trial train.yaml --gpus 1,2,4")
     if not args.verbose:
         logging.getLogger("dutycycle").setLevel(logging.CRITICAL)
-    from dutycycle.trial.manifest import PRIORITY_CLASS  # here, not above: --help need not wait for it
-    from dutycycle.trial.session import Ways
-    from dutycycle.trial.trial import Asked, run_clean, run_trials
+    from dutycycle.trial.trial import TrialRequest, run_clean, run_trials  # here: --help need not wait for it
 
-    wish = TrialOptions(
+    options = TrialOptions(
         gpus=args.gpus, pods=args.pods, gpu_models=args.gpu_model, placements=args.placement,
-        for_s=args.for_s, budget=args.budget, best=args.best,
+        for_s=args.for_s, budget=args.budget, best=args.best, start_s=args.start_s, at_once=args.at_once,
+        priority_class=args.priority_class,
     )  # fmt: skip
-    ways = Ways(args.start_s, args.at_once, args.priority_class or PRIORITY_CLASS)
-    asked = Asked(args.files, args.namespace, args.kubeconfig, args.context, args.out, wish, ways)
+    request = TrialRequest(args.files, args.namespace, args.kubeconfig, args.context, args.out, options)
     if args.watch:
         from dutycycle.trial.watch import run_watch
 
-        return run_watch(asked, settings, args.watch)
-    return run_clean(asked) if args.clean else run_trials(asked, settings)
+        return run_watch(request, settings, args.watch)
+    return run_clean(request) if args.clean else run_trials(request, settings)

@@ -156,7 +156,7 @@ def periods_of(records: Iterable[Plain], metric: str, first_ms: int, last_ms: in
 
 def _periods_at(record: Plain, metric: str) -> Iterator[tuple[int, float, float]]:
     """Yield since when (in ms), period (in s) and confidence of each cycle in a record. Of the main one it
-    says since when. Of the main one it says since when."""
+    says since when."""
     cycle = record["metrics"][metric]
     if "period_s" in cycle:
         yield cycle.get("since_ms", record["ts_ms"]), cycle["period_s"], cycle.get("confidence", 0.0)

@@ -109,7 +109,7 @@ def _layout(chart: Chart, from_ms: int, to_ms: int) -> Figure:
             **({"autorange": "reversed"} if heat else _vertical(chart)),
         },
         "shapes": [] if heat else [*_limit_shapes(chart), *_cycle_shapes(chart)],
-        "annotations": [] if heat else [*_limit_labels(chart), *_cycle_label(chart)],
+        "annotations": [] if heat else [*_labels(chart)],
     }
     return layout
 
@@ -302,75 +302,44 @@ def _heat(chart: Chart) -> Figure:
     }
 
 
+def _across(x0: float, x1: float, y0: float, y1: float, **more: Any) -> Figure:
+    """Draw a line; ``xref`` or ``yref`` of ``paper``: 0 to 1 is all of the plot."""
+    return {"type": "line", "x0": x0, "x1": x1, "y0": y0, "y1": y1, **more}
+
+
 def _limit_shapes(chart: Chart) -> Iterator[Figure]:
     line = {"width": 1, "dash": "dash", "color": "#8b8b8b"}
     for _, value in chart.limits:
-        yield {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": value, "y1": value, "line": line}
+        yield _across(0, 1, value, value, xref="paper", line=line)
     for _, value in chart.limits_across:
-        yield {"type": "line", "yref": "paper", "x0": value, "x1": value, "y0": 0, "y1": 1, "line": line}
+        yield _across(value, value, 0, 1, yref="paper", line=line)
 
 
-def _limit_labels(chart: Chart) -> Iterator[Figure]:
+def _label(text: str, x: float, y: float, yanchor: str, **refs: str) -> Figure:
+    """Put a text to the right of a place."""
+    return {
+        **refs, "x": x, "y": y, "text": _text(text), "showarrow": False, "xanchor": "left",
+        "yanchor": yanchor, "font": {"size": 11},
+    }  # fmt: skip
+
+
+def _labels(chart: Chart) -> Iterator[Figure]:
+    """Label the limits, and the cycle."""
     for name, value in chart.limits:
-        yield {
-            "xref": "paper",
-            "x": 0,
-            "y": value,
-            "text": _text(f"{name} {value:.4g} {chart.unit}"),
-            "showarrow": False,
-            "xanchor": "left",
-            "yanchor": "top",
-            "font": {"size": 11},
-        }
+        yield _label(f"{name} {value:.4g} {chart.unit}", 0, value, "top", xref="paper")
     for name, value in chart.limits_across:
-        yield {
-            "yref": "paper",
-            "x": value,
-            "y": 0,
-            "text": _text(f"{name} {value:.4g} {chart.unit}"),
-            "showarrow": False,
-            "xanchor": "left",
-            "yanchor": "bottom",
-            "font": {"size": 11},
-        }
+        yield _label(f"{name} {value:.4g} {chart.unit}", value, 0, "bottom", yref="paper")
+    if chart.cycle is not None:
+        yield _label(chart.cycle[0], 0, 1.03, "bottom", xref="paper", yref="paper")
 
 
 def _cycle_shapes(chart: Chart) -> Iterator[Figure]:
     if chart.cycle is not None:
         _, first_ms, last_ms, _ = chart.cycle
         yield {
-            "type": "rect",
-            "yref": "paper",
-            "x0": first_ms,
-            "x1": last_ms,
-            "y0": 1,
-            "y1": 1.025,
-            "fillcolor": "#8a6fdf",
-            "line": {"width": 0},
-        }
+            "type": "rect", "yref": "paper", "x0": first_ms, "x1": last_ms, "y0": 1, "y1": 1.025,
+            "fillcolor": "#8a6fdf", "line": {"width": 0},
+        }  # fmt: skip
+    line = {"width": 1, "dash": "dot", "color": "#8a6fdf80"}
     for at in cycle_lines_ms(chart):
-        yield {
-            "type": "line",
-            "yref": "paper",
-            "x0": at,
-            "x1": at,
-            "y0": 0,
-            "y1": 1,
-            "layer": "below",
-            "line": {"width": 1, "dash": "dot", "color": "#8a6fdf80"},
-        }
-
-
-def _cycle_label(chart: Chart) -> Iterator[Figure]:
-    if chart.cycle is not None:
-        yield {
-            "xref": "paper",
-            "yref": "paper",
-            "x": 0,
-            "y": 1.03,
-            "text": _text(chart.cycle[0]),
-            "showarrow": False,
-            "xanchor": "left",
-            "yanchor": "bottom",
-            "font": {"size": 11},
-        }
+        yield _across(at, at, 0, 1, yref="paper", layer="below", line=line)

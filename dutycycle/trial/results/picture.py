@@ -46,4 +46,4 @@ def draw(verdict: TrialVerdict, title: str, file: Path) -> None:
 
 
 def _name(row: TrialRow, is_best: bool) -> str:
-    return f"{row.tried.variant.name} (best)" if is_best else row.tried.variant.name
+    return f"{row.outcome.variant.name} (best)" if is_best else row.outcome.variant.name

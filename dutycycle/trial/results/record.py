@@ -26,7 +26,7 @@ TIES, AT = "trial_ties", "trial_at"
 
 @dataclass(frozen=True, slots=True)
 class Whose:
-    """Names the Job that was tried. ``uid``: None where it is not in the cluster."""
+    """Names the Job that was outcome. ``uid``: None where it is not in the cluster."""
 
     namespace: str
     job: str
@@ -37,7 +37,7 @@ def record_of(verdict: TrialVerdict, whose: Whose, id_: str, ts_ms: int) -> Tria
     """Return the record that is sent to the topic."""
     return Trials(
         id=id_, namespace=whose.namespace, job=whose.job, job_uid=whose.uid, ts_ms=ts_ms, goal=verdict.goal,
-        unit=verdict.unit, best=None if verdict.best is None else verdict.best.tried.variant.name,
+        unit=verdict.unit, best=None if verdict.best is None else verdict.best.outcome.variant.name,
         ties=_names(verdict.ties), trials=tuple(_trial(row) for row in verdict.rows),
     )  # fmt: skip
 
@@ -46,11 +46,12 @@ def annotations_of(verdict: TrialVerdict, prefix: str, ts_ms: int) -> Patch:
     """Return what is written on the Job; of what is not known, what an earlier trial wrote is taken away."""
     best = verdict.best
     each = {
-        str(row.tried.variant): figures_words(row, verdict.unit) or row.tried.ended for row in verdict.rows
+        str(row.outcome.variant): figures_words(row, verdict.unit) or row.outcome.ended
+        for row in verdict.rows
     }
     values = {
-        TRIAL_BEST: None if best is None else str(best.tried.variant),
-        TIES: "; ".join(str(row.tried.variant) for row in (*verdict.ties, *verdict.unsure)) or None,
+        TRIAL_BEST: None if best is None else str(best.outcome.variant),
+        TIES: "; ".join(str(row.outcome.variant) for row in (*verdict.ties, *verdict.unsure)) or None,
         TRIAL_FIGURES: orjson.dumps(each).decode(),
         AT: rfc3339(ts_ms),
     }
@@ -71,19 +72,19 @@ async def publish(record: Trials, settings: Settings) -> None:
 
 
 def _names(rows: Sequence[TrialRow]) -> tuple[str, ...]:
-    return tuple(row.tried.variant.name for row in rows)
+    return tuple(row.outcome.variant.name for row in rows)
 
 
 def _trial(row: TrialRow) -> Trial:
-    tried = row.tried
+    outcome = row.outcome
     return Trial(
-        name=tried.variant.name, gpus=tried.variant.gpus, pods=tried.variant.pods,
-        placement=tried.variant.placement,
-        gpu_model=None if tried.variant.model is None else str(tried.variant.model),
-        ended=tried.ended[:1024], gpu_minutes=round(tried.gpu_minutes, 3), rate_per_s=_value(row.rate),
+        name=outcome.variant.name, gpus=outcome.variant.gpus, pods=outcome.variant.pods,
+        placement=outcome.variant.placement,
+        gpu_model=None if outcome.variant.model is None else str(outcome.variant.model),
+        ended=outcome.ended[:1024], gpu_minutes=round(outcome.gpu_minutes, 3), rate_per_s=_value(row.rate),
         gpu_s_per_unit=_value(row.gpu_s), energy_j_per_unit=_value(row.joules),
-        bottleneck=None if tried.figures is None else tried.figures.bottleneck,
-        idle_gpus=None if tried.figures is None else tried.figures.idle_gpus,
+        bottleneck=None if outcome.figures is None else outcome.figures.bottleneck,
+        idle_gpus=None if outcome.figures is None else outcome.figures.idle_gpus,
     )  # fmt: skip
 
 

@@ -27,7 +27,7 @@ def sentence_of(verdict: TrialVerdict) -> str:
         by += f" a {verdict.unit or 'step'}"
     if verdict.best is None:
         return f"which is best {by} is not known: {_why_not(verdict)}"
-    sentence = f"best {by}: {verdict.best.tried.variant}"
+    sentence = f"best {by}: {verdict.best.outcome.variant}"
     if verdict.ties:
         names = _names(verdict.ties)
         sentence += f"; {names} differ{'s' if len(verdict.ties) == 1 else ''} from it by no more than noise"
@@ -49,7 +49,7 @@ def figures_words(row: TrialRow, unit: str | None) -> str:
         (row.rate, f"{unit}s/s"), (row.gpu_s, f"GPU-s a {unit}"), (row.joules, f"J a {unit}"),
     ]  # fmt: skip
     words = [f"{number(value.value)} {name}" for value, name in parts if value is not None]
-    held = row.tried.figures.bottleneck if row.tried.figures is not None else None
+    held = row.outcome.figures.bottleneck if row.outcome.figures is not None else None
     return ", ".join([*words, *([f"held back by {'nothing' if held == 'none' else held}"] if held else [])])
 
 
@@ -64,10 +64,10 @@ def _sentences(verdict: TrialVerdict) -> Iterator[str]:
     elif verdict.unit == "step":
         yield "A step is taken to be the same work in all trials."
     for row in verdict.rows:
-        figures = row.tried.figures
+        figures, variant = row.outcome.figures, row.outcome.variant
         if figures is not None and figures.idle_gpus:
             yield (
-                f"{row.tried.variant.name}: {figures.idle_gpus} of its {row.tried.variant.total} GPUs did "
+                f"{variant.name}: {figures.idle_gpus} of its {variant.total} GPUs did "
                 "nothing: does the program take its number of GPUs from $(TRIAL_GPUS)?"
             )
 
@@ -79,11 +79,11 @@ def _why_not(verdict: TrialVerdict) -> str:
 
 
 def _cells(row: TrialRow, is_best: bool) -> list[str]:
-    tried = row.tried
-    held = tried.figures.bottleneck if tried.figures is not None else None
+    outcome = row.outcome
+    held = outcome.figures.bottleneck if outcome.figures is not None else None
     figures = [_text(value) for value in (row.rate, row.gpu_s, row.joules)]
-    name = f"{tried.variant.name} *" if is_best else tried.variant.name
-    return [name, str(tried.variant.total), *figures, (held or UNKNOWN).replace("_", " "), tried.ended]
+    name = f"{outcome.variant.name} *" if is_best else outcome.variant.name
+    return [name, str(outcome.variant.total), *figures, (held or UNKNOWN).replace("_", " "), outcome.ended]
 
 
 def _text(value: Measure | None) -> str:
@@ -95,4 +95,4 @@ def _text(value: Measure | None) -> str:
 
 
 def _names(rows: Sequence[TrialRow]) -> str:
-    return ", ".join(str(row.tried.variant) for row in rows)
+    return ", ".join(str(row.outcome.variant) for row in rows)

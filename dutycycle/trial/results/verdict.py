@@ -10,7 +10,7 @@ from dutycycle.trial.results.figures import UNITS, TrialFigures
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class TrialOutcome:
     """Holds one trial. ``ended``: how, in words; ``figures``: None where nothing was measured."""
 
     variant: Variant
@@ -26,7 +26,7 @@ class TrialRow:
     ``rate``: units a second; ``gpu_s``, ``joules``: GPU-seconds and joules a unit, of all its GPUs.
     """
 
-    tried: Tried
+    outcome: TrialOutcome
     rate: Measure | None = None
     gpu_s: Measure | None = None
     joules: Measure | None = None
@@ -52,7 +52,7 @@ class TrialVerdict:
     unsure: tuple[TrialRow, ...] = ()
 
 
-def unit_of(trials: Sequence[Tried]) -> str | None:
+def unit_of(trials: Sequence[TrialOutcome]) -> str | None:
     """Return the first unit that all trials have that have any; else the one that most have."""
     having = [trial.figures.rates for trial in trials if trial.figures is not None and trial.figures.rates]
     counts = {unit: sum(unit in rates for rates in having) for unit in UNITS}
@@ -60,7 +60,7 @@ def unit_of(trials: Sequence[Tried]) -> str | None:
     return best if counts[best] else None
 
 
-def verdict_of(trials: Sequence[Tried], goal: str) -> TrialVerdict:
+def verdict_of(trials: Sequence[TrialOutcome], goal: str) -> TrialVerdict:
     """Compare them by ``goal``. Among those that are equal but for noise, the one of fewest GPUs is best."""
     unit = unit_of(trials)
     rows = tuple(_row(trial, unit) for trial in trials)
@@ -70,18 +70,18 @@ def verdict_of(trials: Sequence[Tried], goal: str) -> TrialVerdict:
     _, least = min(known, key=lambda pair: pair[1].value)
     differs = {id(row): change(least, value).is_one for row, value in known}
     equal = [(row, value) for row, value in known if differs[id(row)] is False]
-    best, _ = min(equal, key=lambda pair: (pair[0].tried.variant.total, pair[1].value))
+    best, _ = min(equal, key=lambda pair: (pair[0].outcome.variant.total, pair[1].value))
     ties = tuple(row for row, _ in equal if row is not best)
     unsure = tuple(row for row, _ in known if differs[id(row)] is None)
     return TrialVerdict(goal, unit, rows, best, ties, unsure)
 
 
-def _row(tried: Tried, unit: str | None) -> TrialRow:
-    if tried.figures is None or unit is None or (rate := tried.figures.rates.get(unit)) is None:
-        return TrialRow(tried)
-    seconds, power = inverse(rate), tried.figures.power_w
+def _row(outcome: TrialOutcome, unit: str | None) -> TrialRow:
+    if outcome.figures is None or unit is None or (rate := outcome.figures.rates.get(unit)) is None:
+        return TrialRow(outcome)
+    seconds, power = inverse(rate), outcome.figures.power_w
     return TrialRow(
-        tried, rate,
-        gpu_s=product(seconds, Measure(tried.variant.total, 0.0)),
+        outcome, rate,
+        gpu_s=product(seconds, Measure(outcome.variant.total, 0.0)),
         joules=None if power is None else product(seconds, power),
     )  # fmt: skip

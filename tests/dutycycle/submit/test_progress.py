@@ -98,16 +98,16 @@ def test_a_name_that_no_image_can_have_ends_it_at_once() -> None:
 def test_each_change_is_said_once() -> None:
     watched = Watched("Job")
     progress = watched.progress()
-    assert list(progress.news()) == ["job/x: no pod was made for it yet"]
+    assert list(progress.changes()) == ["job/x: no pod was made for it yet"]
     watched.has("Job", pod(node=None))
-    assert list(progress.news()) == ["pod p: pending: no node was chosen yet"]
-    assert list(progress.news()) == []
+    assert list(progress.changes()) == ["pod p: pending: no node was chosen yet"]
+    assert list(progress.changes()) == []
     watched.follower.away["pods"] = "https://api does not answer"
-    assert list(progress.news()) == [
+    assert list(progress.changes()) == [
         "API server: https://api does not answer; the job goes on, and it is tried again"
     ]
     watched.follower.away.clear()
     watched.has("Job", pod("Running", state=RUNNING))
-    assert list(progress.news()) == ["pod p: running on gpu-a", "API server: answers"]
+    assert list(progress.changes()) == ["pod p: running on gpu-a", "API server: answers"]
     watched.follower.gone.add("u-p")
-    assert list(progress.news()) == ["pod p: deleted"]
+    assert list(progress.changes()) == ["pod p: deleted"]

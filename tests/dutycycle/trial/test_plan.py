@@ -9,19 +9,19 @@ from hypothesis import strategies as st
 from dutycycle.contract.errors import SettingError
 from dutycycle.submit.documents import ManifestDocument
 from dutycycle.trial.manifest import TrialRun, job_of
-from dutycycle.trial.plan import Variant, plan_of
-from dutycycle.trial.room import Room, room_of
-from dutycycle.trial.template import JobTemplate, template_in
-from dutycycle.trial.wish import (
+from dutycycle.trial.options import (
     NodeLabel,
     TrialOptions,
     gpu_minutes,
     gpu_models,
     long_enough,
     numbers,
+    options_of,
     placements,
-    wish_of,
 )
+from dutycycle.trial.plan import Variant, plan_of
+from dutycycle.trial.room import Room, room_of
+from dutycycle.trial.template import JobTemplate, template_in
 
 GPU = "nvidia.com/gpu"
 RUN = TrialRun("x7k2q", longest_s=780, now="2026-11-23T08:00:00Z")
@@ -43,12 +43,12 @@ def template(**of: Any) -> JobTemplate:
     return template_in([document(**of)])
 
 
-def planned(wish: TrialOptions, **of: Any) -> list[str]:
-    return [str(one) for one in plan_of(template(**of), wish).variants]
+def planned(options: TrialOptions, **of: Any) -> list[str]:
+    return [str(one) for one in plan_of(template(**of), options).variants]
 
 
 @pytest.mark.parametrize(
-    ("wish", "pods", "expected"),
+    ("options", "pods", "expected"),
     [
         (TrialOptions(), 1, ["gpus=1"]),
         (TrialOptions(gpus=(4, 1, 2)), 1, ["gpus=1", "gpus=2", "gpus=4"]),
@@ -61,8 +61,8 @@ def planned(wish: TrialOptions, **of: Any) -> list[str]:
          ["gpus=1", "gpus=2", "gpus=1 pods=2 placement=packed", "gpus=2 pods=2 placement=packed"]),
     ],
 )  # fmt: skip
-def test_each_way_runs_once_the_cheapest_first(wish: TrialOptions, pods: int, expected: list[str]) -> None:
-    assert planned(wish, pods=pods) == expected
+def test_each_way_runs_once_the_cheapest_first(options: TrialOptions, pods: int, expected: list[str]) -> None:
+    assert planned(options, pods=pods) == expected
 
 
 @given(
@@ -70,12 +70,12 @@ def test_each_way_runs_once_the_cheapest_first(wish: TrialOptions, pods: int, ex
     st.floats(60, 3600), st.floats(0.1, 500),
 )  # fmt: skip
 def test_the_budget_is_never_passed(gpus: list[int], for_s: float, budget: float) -> None:
-    wish = TrialOptions(gpus=tuple(gpus), for_s=for_s, budget=budget)
+    options = TrialOptions(gpus=tuple(gpus), for_s=for_s, budget=budget)
     if min(gpus) * for_s / 60 > budget:
         with pytest.raises(SettingError, match="too few for a single trial"):
-            plan_of(template(), wish)
+            plan_of(template(), options)
         return
-    plan = plan_of(template(), wish)
+    plan = plan_of(template(), options)
     assert sum(one.minutes(for_s) for one in plan.variants) <= budget
     assert len(plan.variants) + len(plan.notes) == len(gpus)
 
@@ -116,17 +116,17 @@ def test_a_flag_that_is_wrong(parse: Any, text: str, message: str) -> None:
 
 def test_an_annotation_says_the_same_as_flags() -> None:
     usual = TrialOptions(pods=(2,), budget=30)
-    assert wish_of("gpus=1,2 placement=packed for=2m best=rate", usual) == TrialOptions(
+    assert options_of("gpus=1,2 placement=packed for=2m best=rate", usual) == TrialOptions(
         gpus=(1, 2), pods=(2,), placements=("packed",), for_s=120, budget=30, best="rate"
     )
-    assert wish_of("budget=30", usual) == usual
+    assert options_of("budget=30", usual) == usual
     for text, message in (
         ("gpus", "'gpus': expected gpus=…, pods=…"), ("gpus=1 gpus=2", "gpus is given twice"),
         ("for=5s", "for='5s': a cycle"), ("best=cost", "expected one of gpu-seconds, joules, rate"),
         ("budget=30.5", "budget=30.5: here are 30 GPU-minutes at most"),
     ):  # fmt: skip
         with pytest.raises(SettingError, match=message):
-            wish_of(text, usual)
+            options_of(text, usual)
 
 
 def test_a_trial_s_job_has_the_program_of_the_template_and_nothing_that_outlives_it() -> None:
@@ -210,14 +210,14 @@ L4, A100 = NodeLabel("nvidia.com/gpu.product", "NVIDIA-L4"), NodeLabel("gpu", "a
 
 
 def test_models_of_gpu_are_tried_one_by_one() -> None:
-    wish = TrialOptions(gpus=(1, 2), gpu_models=gpu_models("NVIDIA-L4, gpu=a100-80g"))
-    assert wish.gpu_models == (L4, A100)
-    assert planned(wish) == [
+    options = TrialOptions(gpus=(1, 2), gpu_models=gpu_models("NVIDIA-L4, gpu=a100-80g"))
+    assert options.gpu_models == (L4, A100)
+    assert planned(options) == [
         "gpus=1 gpu-model=NVIDIA-L4", "gpus=1 gpu-model=gpu=a100-80g",
         "gpus=2 gpu-model=NVIDIA-L4", "gpus=2 gpu-model=gpu=a100-80g",
     ]  # fmt: skip
     asked = "gpus=1,2 gpu-model=NVIDIA-L4,gpu=a100-80g"
-    assert wish_of(asked, TrialOptions()) == wish
+    assert options_of(asked, TrialOptions()) == options
 
 
 def test_a_model_is_a_node_selector_beside_the_own_one() -> None:
@@ -375,7 +375,7 @@ def test_many_nodes_that_are_not_taken_are_told_by_their_reasons() -> None:
     nodes = [{**one_node(**spec), "metadata": {"name": name}} for name, spec in specs.items()]
     assert room_of(nodes, [], template()).why_never(Variant(8, 2)) == (
         "2 pods of 8 GPUs need nodes: 1 nodes have so many GPUs; its pods never take c (cordoned), t0, t1, "
-        "t2 and 2 more (taint t:NoSchedule)"
+        "t2, and 2 more (taint t:NoSchedule)"
     )
 
 

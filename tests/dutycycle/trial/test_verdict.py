@@ -18,14 +18,14 @@ from dutycycle.trial.results.figures import TrialFigures, figures_of
 from dutycycle.trial.results.picture import draw
 from dutycycle.trial.results.record import Whose, annotations_of, record_of
 from dutycycle.trial.results.text import lines_of, sentence_of
-from dutycycle.trial.results.verdict import TrialVerdict, Tried, verdict_of
+from dutycycle.trial.results.verdict import TrialOutcome, TrialVerdict, verdict_of
 from tests.support.data import training_job
 
 
 def tried(
     gpus: int, rate: float | None, watts: float | None = 500.0, *, error: float | None = 0.002,
     unit: str = "step", idle: int = 0,
-) -> Tried:  # fmt: skip
+) -> TrialOutcome:  # fmt: skip
     """``error``: of rate and power, relative."""
 
     def measure(value: float) -> Measure:
@@ -33,7 +33,7 @@ def tried(
 
     rates = {} if rate is None else {unit: measure(rate)}
     power = None if watts is None else measure(watts)
-    return Tried(Variant(gpus, 1), "ran for 3m", gpus * 3.0, TrialFigures(rates, power, "input", idle))
+    return TrialOutcome(Variant(gpus, 1), "ran for 3m", gpus * 3.0, TrialFigures(rates, power, "input", idle))
 
 
 @pytest.mark.parametrize(
@@ -46,30 +46,30 @@ def tried(
         ("gpu-seconds", [tried(1, 1.0), tried(2, 2.2, error=None)], "2gpu", [], ["1gpu"]),
         ("gpu-seconds", [tried(1, None), tried(2, 1.9)], "2gpu", [], []),
         ("joules", [tried(1, 1.0, None)], None, [], []),
-        ("rate", [tried(1, None), Tried(Variant(2, 1), "never started")], None, [], []),
+        ("rate", [tried(1, None), TrialOutcome(Variant(2, 1), "never started")], None, [], []),
     ],
 )
 def test_which_is_best(
-    goal: str, trials: list[Tried], best: str | None, ties: list[str], unsure: list[str]
+    goal: str, trials: list[TrialOutcome], best: str | None, ties: list[str], unsure: list[str]
 ) -> None:
     found = verdict_of(trials, goal)
-    assert (found.best.tried.variant.name if found.best else None) == best
-    assert [one.tried.variant.name for one in found.ties] == ties
-    assert [one.tried.variant.name for one in found.unsure] == unsure
+    assert (found.best.outcome.variant.name if found.best else None) == best
+    assert [one.outcome.variant.name for one in found.ties] == ties
+    assert [one.outcome.variant.name for one in found.unsure] == unsure
 
 
 def test_what_all_trials_have_is_counted() -> None:
     reported, seen = tried(1, 1.0), tried(2, 0.3, unit="cycle")
     assert reported.figures is not None
     rates = {**reported.figures.rates, "cycle": Measure(0.2, 0.001)}
-    both = Tried(reported.variant, "", 3.0, TrialFigures(rates, None, None, 0))
+    both = TrialOutcome(reported.variant, "", 3.0, TrialFigures(rates, None, None, 0))
     found = verdict_of([both, seen], "rate")
     assert found.unit == "cycle"
     assert [one.rate.value for one in found.rows if one.rate] == [0.2, 0.3]
 
 
 def verdict() -> TrialVerdict:
-    never = Tried(Variant(9, 1), "no node has 9 GPUs: the largest has 4")
+    never = TrialOutcome(Variant(9, 1), "no node has 9 GPUs: the largest has 4")
     return verdict_of([tried(1, 1.0), tried(2, 1.998, idle=1), tried(4, 2.0, None), never], "gpu-seconds")
 
 

@@ -15,9 +15,8 @@ from dutycycle.kube.references import ObjectRef, Patch
 from dutycycle.submit.run import Signals
 from dutycycle.trial.leftovers import stamp
 from dutycycle.trial.manifest import ALIVE
-from dutycycle.trial.session import Ways
+from dutycycle.trial.options import TrialOptions
 from dutycycle.trial.watch import Watch
-from dutycycle.trial.wish import TrialOptions
 
 ASKED = {"dutycycle.io/trial": "gpus=two"}
 
@@ -57,9 +56,7 @@ class Jobs:
 
 def watch(server: Jobs, *namespaces: str) -> Watch:
     settings = load({"DUTYCYCLE_NODE": "n"})
-    return Watch(
-        cast("ApiServer", server), settings, namespaces, TrialOptions(), Ways(), server.signals, look_s=0.0
-    )
+    return Watch(cast("ApiServer", server), settings, namespaces, TrialOptions(), server.signals, look_s=0.0)
 
 
 @pytest.mark.parametrize(("silent_s", "waits"), [(0, True), (50, True), (70, False)])

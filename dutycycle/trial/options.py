@@ -18,6 +18,7 @@ GOALS = ("gpu-seconds", "joules", "rate")
 LEAST_S = 60.0
 """A cycle is looked for in a window that has to fill, and a bottleneck takes a minute of work."""
 _DEFAULT_S = 180.0
+PRIORITY_CLASS = "dutycycle-trial"
 _MOST_NUMBERS = 16
 _LONGEST_MODEL = 20
 GPU_PRODUCT = "nvidia.com/gpu.product"
@@ -48,7 +49,9 @@ class NodeLabel:
 class TrialOptions:
     """Says which trials are wanted. ``gpus``: of a pod; ``pods``: that run together; empty for the Job's.
     ``gpu_models``: labels of the nodes to run on; empty for those that the Job takes. ``placements``: empty
-    for no rule. ``for_s``: from the first container that runs; ``budget``: GPU-minutes of all trials."""
+    for no rule. ``for_s``: from the first container that runs; ``budget``: GPU-minutes of all trials.
+    ``start_s``: how long one may wait for its nodes; ``at_once``: so many beside one another, where there is
+    room."""
 
     gpus: tuple[int, ...] = ()
     pods: tuple[int, ...] = ()
@@ -57,6 +60,9 @@ class TrialOptions:
     for_s: float = _DEFAULT_S
     budget: float = 60.0
     best: str = GOALS[0]
+    start_s: float = 600.0
+    at_once: int = 1
+    priority_class: str = PRIORITY_CLASS
 
 
 def numbers(text: str) -> tuple[int, ...]:
@@ -134,7 +140,7 @@ _WORDS: dict[str, tuple[str, Callable[[str], Any]]] = {
 }  # fmt: skip
 
 
-def wish_of(text: str, usual: TrialOptions) -> TrialOptions:
+def options_of(text: str, usual: TrialOptions) -> TrialOptions:
     """Return what an annotation asks for; ``usual``: what it does not say, and the largest budget. Raises
     ``SettingError``."""
     given: dict[str, Any] = {}
@@ -149,7 +155,7 @@ def wish_of(text: str, usual: TrialOptions) -> TrialOptions:
             given[name] = parse(value)
         except ValueError as error:
             raise SettingError(f"{word}={error}") from error
-    wish = replace(usual, **given)
-    if wish.budget > usual.budget:
-        raise SettingError(f"budget={wish.budget:g}: here are {usual.budget:g} GPU-minutes at most")
-    return wish
+    options = replace(usual, **given)
+    if options.budget > usual.budget:
+        raise SettingError(f"budget={options.budget:g}: here are {usual.budget:g} GPU-minutes at most")
+    return options

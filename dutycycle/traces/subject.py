@@ -67,5 +67,5 @@ def _unknown(known: Iterable[Pod], job: str | None, pod: str | None, where: str)
     pods = {qualified(entry, entry.name) for entry in known}
     there = {"job": (job, jobs), "pod": (pod, pods)}
     asked = {what: names for what, (name, names) in there.items() if name is not None}
-    listed = "; ".join(f"{what}s: {listed(sorted(names), NAMED)}" for what, names in asked.items())
-    return f"no {' or '.join(asked)} {job or pod!r} in {where}; there are {listed}"
+    known_names = "; ".join(f"{what}s: {listed(sorted(names), NAMED)}" for what, names in asked.items())
+    return f"no {' or '.join(asked)} {job or pod!r} in {where}; there are {known_names}"

@@ -25,10 +25,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(command: str, folder: Path) -> str:
+    """Run a command and return what it prints, however long a busy machine takes: the test has a limit."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith("DUTYCYCLE_")}
     shell = f'dutycycle() {{ {" ".join(warm.command())} "$@"; }}; set -e; {command}'
     done = subprocess.run(
-        ["sh", "-c", shell], cwd=folder, env=environ, capture_output=True, text=True, check=False, timeout=240
+        ["sh", "-c", shell], cwd=folder, env=environ, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, f"{command}\n{done.stderr}"
     return done.stdout

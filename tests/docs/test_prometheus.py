@@ -35,14 +35,14 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def run(command: str, folder: Path, url: str) -> str:
+    """Run a command and return what it prints, however long a busy machine takes: the test has a limit."""
     line = command.replace("http://prometheus:9090", url).replace(
         "--interval 15s --duration 1m", "--duration 30s"
     )
     (folder / "bin").mkdir(exist_ok=True)
     warm.install(folder / "bin")
     done = subprocess.run(
-        ["bash", "-c", line], cwd=folder, env=environ_of(folder), capture_output=True, text=True, timeout=240,
-        check=False,
+        ["bash", "-c", line], cwd=folder, env=environ_of(folder), capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, f"{line}: {done.stdout}{done.stderr}"
     return done.stdout

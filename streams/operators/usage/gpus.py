@@ -22,6 +22,10 @@ FIGURES = 12
     _COUNTED, _UNTOUCHED,
 ) = range(FIGURES + 1)  # fmt: skip
 """Columns of the hour, in seconds and joules. ``_COUNTED`` is 1 if there is any measure of energy."""
+_SUMS = (("gpu_busy_s", _BUSY, _KNOWN), ("gpu_sm_s", _SM, _SM_KNOWN),
+         ("gpu_tensor_s", _TENSOR, _TENSOR_KNOWN), ("gpu_working_s", _WORKING, _WORKING_KNOWN),
+         ("gpu_untouched_s", _UNTOUCHED, _UNTOUCHED), ("energy_j", _ENERGY, _COUNTED))  # fmt: skip
+"""Names of columns of the hour, each with the column that is not 0 where it is known."""
 _ACTIVE = 3
 """Of a device, after its utilization: SM and tensor activity, and the part of utilization in which it works.
 The last is made of the others, so that as many are measured as there are of these."""
@@ -208,20 +212,8 @@ class GpuMeter:
         sums: dict[OnGpu, dict[str, float]] = {}
         for (pod, gpu), figures in zip(self._hour.keys, self._hour.figures.tolist(), strict=False):
             if pod:
-                known = {"gpu_s": figures[_TIME]}
-                if figures[_KNOWN]:
-                    known["gpu_busy_s"] = figures[_BUSY]
-                if figures[_SM_KNOWN]:
-                    known["gpu_sm_s"] = figures[_SM]
-                if figures[_TENSOR_KNOWN]:
-                    known["gpu_tensor_s"] = figures[_TENSOR]
-                if figures[_WORKING_KNOWN]:
-                    known["gpu_working_s"] = figures[_WORKING]
-                if figures[_UNTOUCHED]:
-                    known["gpu_untouched_s"] = figures[_UNTOUCHED]
-                if figures[_COUNTED]:
-                    known["energy_j"] = figures[_ENERGY]
-                sums[pod, gpu] = known
+                known = {name: figures[at] for name, at, known_at in _SUMS if figures[known_at]}
+                sums[pod, gpu] = {"gpu_s": figures[_TIME]} | known
         return sums
 
     def of_gpus(self) -> dict[str, dict[str, float]]:

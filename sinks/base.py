@@ -57,6 +57,11 @@ class Sink(Protocol):
         """Return the records that are not written yet."""
         ...
 
+    @property
+    def pending(self) -> int:
+        """Return how much waits to be written. For any thread."""
+        ...
+
     def forget(self) -> None:
         """Forget all records. Partitions are somebody else's now: what is not written is theirs to write."""
         ...

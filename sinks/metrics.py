@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable
-from typing import Protocol, runtime_checkable
 
 from dutycycle.kafka.faust import logs
 from dutycycle.telemetry import events
@@ -21,16 +20,6 @@ from sinks.dispatcher import Dispatcher
 from sinks.events import PERMISSION_MISSING, SINK_AWAY
 
 
-@runtime_checkable
-class Waiting(Protocol):
-    """Is a sink that can say how much waits to be written. For any thread."""
-
-    name: str
-
-    @property
-    def pending(self) -> int: ...
-
-
 def serve_metrics(
     telemetry: Telemetry, dispatcher: Dispatcher, wall: Callable[[], float] = time.time
 ) -> None:
@@ -40,8 +29,7 @@ def serve_metrics(
     metrics = telemetry.metrics
     for name in names:
         metrics.counter(WRITES, sink=name)
-    waiting = [sink for sink in dispatcher.sinks if isinstance(sink, Waiting)]
-    metrics.read(PENDING, lambda: {(sink.name,): float(sink.pending) for sink in waiting})
+    metrics.read(PENDING, lambda: {(sink.name,): float(sink.pending) for sink in dispatcher.sinks})
     metrics.read(
         SINK_UP,
         lambda: {(name,): float((SINK_AWAY.name, name) not in telemetry.conditions) for name in names},

@@ -18,7 +18,7 @@ PLACE = TopicPartition("pod-peaks", 0)
 class ListSink:
     """Holds everything until ``write`` is called; refuses pods named ``cursed``."""
 
-    name = "list"
+    name, pending = "list", 0
 
     def __init__(self, *topics: str) -> None:
         self.topics: tuple[str, ...] = topics or ("pod-peaks",)

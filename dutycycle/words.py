@@ -1,6 +1,7 @@
 """Puts figures and findings in words for people: the same on the screen, in lines and in a report."""
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 
 from dutycycle.contract.records.insights import Insight
 from dutycycle.contract.units import GIB, MIB
@@ -30,6 +31,11 @@ _HELD_BACK = {
     "checkpoint": "GPU rests while it saves",
     "synchronization": "GPU waits for the host",
 }
+
+
+def moment(ts_ms: int) -> str:
+    """Return a moment as text in UTC, to the second."""
+    return datetime.fromtimestamp(ts_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def percent_text(value: float | None) -> str:

@@ -11,9 +11,9 @@ from dutycycle.measures.change import LEAST, SIGMAS
 from dutycycle.measures.figures import TIME_LAYERS
 from dutycycle.report.charts.chart import Chart, Line
 from dutycycle.report.charts.plot import color_of, figure_of
-from dutycycle.report.page import Keyed, Links, document, moment, shown_charts
+from dutycycle.report.page import Keyed, Links, document, shown_charts
 from dutycycle.traces.frames import mean_of_known
-from dutycycle.words import short_duration
+from dutycycle.words import moment, short_duration
 
 _OVERLAID = ("gpu-util", "gpu-power", "cpu", "cycle")
 _NOTES = (

@@ -4,7 +4,6 @@ well."""
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
@@ -35,7 +34,7 @@ from dutycycle.traces.processes import (
     software_words,
     start_words,
 )
-from dutycycle.words import bytes_text, digits, short_duration
+from dutycycle.words import bytes_text, digits, moment, short_duration
 
 _HERE = Path(__file__).parent
 _MOST_SPANS = 1500
@@ -155,11 +154,6 @@ def document(
 
 def _text(name: str) -> str:
     return (_HERE / name).read_text(encoding="utf-8")
-
-
-def moment(ts_ms: int) -> str:
-    """Return a moment as text in UTC, to the second."""
-    return datetime.fromtimestamp(ts_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _capital(text: str) -> str:

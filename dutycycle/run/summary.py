@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 
 from dutycycle.report.facts import anomalies_of, evidence_of, headline, key_figures
-from dutycycle.report.page import Report, moment
+from dutycycle.report.page import Report
 from dutycycle.run.command import Ended
-from dutycycle.words import short_duration
+from dutycycle.words import moment, short_duration
 
 _WIDTH = 22
 _EVIDENCE = 6

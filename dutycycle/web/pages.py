@@ -3,7 +3,7 @@
 import csv
 import io
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 from urllib.parse import urlencode
@@ -31,7 +31,6 @@ from dutycycle.live.views.tables.pods import PODS
 from dutycycle.live.views.tables.processes import PROCESSES, on_gpus
 from dutycycle.live.views.tables.table import TableView
 from dutycycle.live.views.warnings import warnings
-from dutycycle.report.page import moment
 from dutycycle.web import about, fleet
 from dutycycle.web.idle import idle_holders
 from dutycycle.web.jobs import DEFAULT_REPORT, REPORTS, history_values, job_use, job_values
@@ -57,6 +56,7 @@ from dutycycle.words import (
     digits,
     evidence_figures,
     kind_words,
+    moment,
     percent_text,
     short_duration,
 )
@@ -71,6 +71,8 @@ TABLES: Mapping[str, TableView] = {
 _WIDE = 24
 """Cells of a history, and of a bar with its figure."""
 _MOST_ROWS = 500
+_OFFERED = ("model", "job", "node", "day", "week")
+"""What the usage can be asked by with a click, beside namespaces and the labels of pods."""
 _TODAY_S = 20.0
 """For so long the sums of today are taken as they were read."""
 _PAST_MS, _PASTS = 60_000, 32
@@ -215,7 +217,7 @@ class Pages:
             "usage", viewer, title="Usage", by=by, since=since, rows=rows[:_MOST_ROWS], count=len(rows),
             charts=usage_charts(by, rows),
             groups=GROUPS, kwh=JOULES_PER_KWH, namespace=chosen["namespace"], spans=SPANS, chosen=chosen,
-            offered=("namespace", *label_names(self._url, viewer.namespaces), "model", "job", "node", "day"),
+            offered=("namespace", *label_names(self._url, viewer.namespaces), *_OFFERED),
             question=urlencode({name: value for name, value in query.items() if value}),
         )  # fmt: skip
 
@@ -390,7 +392,8 @@ def _inside(state: LiveState, row: Row) -> list[tuple[str, Sequence[TableColumn[
     """Give the tables of what is in and on a GPU, node, pod or job, each where there is anything."""
     near = LiveState(now_ms=state.now_ms, local=state.local)
     others: list[GpuRow | PodRow] = [*state.gpus(), *state.pods()]
-    near.rows = {other.key: other for other in others if _is_near(other, row)}
+    is_near = _near(row)
+    near.rows = {other.key: other for other in others if is_near(other)}
     tables: list[tuple[TableView, Sequence[Any]]] = [
         (view, [other for other in view.rows(near) if view.subject(other) != row.key])
         for view in (GPUS, PODS)
@@ -407,14 +410,14 @@ def _inside(state: LiveState, row: Row) -> list[tuple[str, Sequence[TableColumn[
     ]
 
 
-def _is_near(other: GpuRow | PodRow, row: Row) -> bool:
-    """Tell whether a GPU or pod is that row, of it, or on it."""
+def _near(row: Row) -> Callable[[GpuRow | PodRow], bool]:
+    """Give what tells whether a GPU or pod is that row, of it, or on it."""
     if isinstance(row, NodeRow):
-        return other.node == row.name
+        return lambda other: other.node == row.name
     if isinstance(row, GpuRow):
-        return other is row or (isinstance(other, PodRow) and other.uid in row.pods)
+        return lambda other: other is row or (isinstance(other, PodRow) and other.uid in row.pods)
     uids = {pod.uid for pod in row.pods.values()} if isinstance(row, JobRow) else {row.uid}
-    return not uids.isdisjoint(other.pods) if isinstance(other, GpuRow) else other.uid in uids
+    return lambda other: not uids.isdisjoint(other.pods) if isinstance(other, GpuRow) else other.uid in uids
 
 
 def _blocks(*parts: Iterable[Line]) -> list[list[Line]]:

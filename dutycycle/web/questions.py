@@ -1,6 +1,6 @@
 """What an address asks for, times and choices, checked before anything is read; and who asks."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -28,6 +28,12 @@ class Viewer:
 
     name: str = ""
     namespaces: frozenset[str] | None = None
+
+    @property
+    def scope(self) -> Hashable:
+        """Give what all have alike to whom the same pages are shown; whoever sees nothing is told who he
+        is."""
+        return self.name if self.namespaces is not None and not self.namespaces else self.namespaces
 
 
 EVERYBODY = Viewer()

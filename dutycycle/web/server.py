@@ -1,10 +1,12 @@
 """Answers a browser: pages, their scripts and styles, and word that something changed."""
 
 import asyncio
-import time
+import gzip
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from functools import partial
+from functools import cache, partial
+from hashlib import sha256
+from importlib.util import find_spec
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -19,6 +21,7 @@ from dutycycle.telemetry.endpoint import NEARBY, Address, parse
 from dutycycle.web.access import COOKIE, Gate, TooManyError
 from dutycycle.web.pages import TABLES, Pages
 from dutycycle.web.questions import PageError, Query, Viewer
+from dutycycle.web.shared import MadePage, SharedPages
 from dutycycle.web.studies import Studies
 from sinks.records.query import UnknownNameError
 
@@ -28,14 +31,19 @@ _STATIC = Path(__file__).parent / "static"
 _OF_REPORTS = {
     f"report{ending}": Path(report.__file__).with_name(f"page{ending}") for ending in (".css", ".js")
 }
+_PLOTLY = Path(getattr(find_spec("plotly"), "origin", None) or "").parent / "package_data" / "plotly.min.js"
+"""Not by its import, which takes memory for good."""
 _TYPES = {".css": "text/css", ".js": "text/javascript"}
 _LONGEST = 2048
 """Letters of a question."""
 _COMPRESSED = 16_384
 """Bytes from which an answer is compressed for a browser that takes it. The only secret is no part of any."""
 _EVERY_S, _PAUSE = 2.0, 50
-"""A page is made anew after so long at the least, and after so many times of what making it took: an open
-page costs a fiftieth of a core at most."""
+"""An open page asks for itself anew after so long at the least, and after so many times of what making it
+took: it costs a fiftieth of a core at most."""
+_KEPT, _LEAST_S, _OF_RECORDS_S, _SHARE, _MOST_S = 64, 1.0, 5.0, 10, 60.0
+"""So many pages are kept for who asks next, for so long, those of the records for longer; and for so many
+times of what making it took: all who look at one take a tenth of a core at most."""
 _CLOSE_S = 1.0
 LARGEST = 16 * 1024
 """Bytes of what is sent to the page: a token."""
@@ -88,6 +96,8 @@ class WebPage:
             )
         self._pages = Pages(source, settings)
         self._studies = Studies(settings)
+        self._of_now = SharedPages(_KEPT, _LEAST_S, _SHARE, _MOST_S)
+        self._of_records = SharedPages(_KEPT, _OF_RECORDS_S, _SHARE, _MOST_S)
         self._took_s: dict[str, float] = {}
         """By path, what the page's last making took."""
         self._reading, self._open = asyncio.Semaphore(_MOST_READING), 0
@@ -99,7 +109,8 @@ class WebPage:
             **{name: partial(self._pages.table, name) for name in TABLES},
         }  # fmt: skip
         handlers: dict[str, Handler] = {
-            "": _to_fleet, "fleet": self._fleet, "subject": self._subject, "usage.csv": self._csv,
+            "": _to_fleet, "fleet": self._shared(self._fleet, self._of_now),
+            "subject": self._shared(self._subject, self._of_now), "usage.csv": self._csv,
             "usage.parquet": self._parquet,
             "usage": self._html(self._pages.usage, reads_records=True), "changes": self._changes,
             "report": self._report,
@@ -159,7 +170,8 @@ class WebPage:
             response = self._failure(error.status, error.reason, request.path)
         if not response.prepared:
             body = response.body if isinstance(response, web.Response) else None
-            if isinstance(body, bytes) and len(body) > _COMPRESSED:
+            is_packed = "Content-Encoding" in response.headers
+            if isinstance(body, bytes) and len(body) > _COMPRESSED and not is_packed:
                 response.enable_compression()
             for name, value in _HEADERS.items():
                 response.headers.setdefault(name, value)
@@ -208,12 +220,19 @@ class WebPage:
         """Answer with a page. It is made on the loop that feeds the state, so that it is of one moment; one
         that ``reads_records`` beside it, as other roles answer on the loop, too."""
 
+        async def make(query: Query, viewer: Viewer) -> str:
+            return await self._read(page, query, viewer) if reads_records else page(query, viewer)
+
+        return self._shared(make, self._of_records if reads_records else self._of_now)
+
+    def _shared(self, make: Callable[[Query, Viewer], Awaitable[str]], pages: SharedPages) -> Handler:
+        """Answer with what ``make`` gives, made once for all who ask the same and may see the same."""
+
         async def answer(request: web.Request, viewer: Viewer) -> web.Response:
-            began_s = time.perf_counter()
-            query = request.query
-            text = await self._read(page, query, viewer) if reads_records else page(query, viewer)
-            self._took_s[request.path] = time.perf_counter() - began_s
-            return web.Response(text=text, content_type="text/html")
+            key = request.path, tuple(request.query.items()), viewer.scope
+            made = await pages.page(key, lambda: make(request.query, viewer))
+            self._took_s[request.path] = made.took_s
+            return await _unpacked(request, made)
 
         return answer
 
@@ -222,25 +241,26 @@ class WebPage:
         async with self._reading:
             return await asyncio.to_thread(answer, *args, **kwargs)
 
-    async def _fleet(self, request: web.Request, viewer: Viewer) -> web.StreamResponse:
-        """Answer with the grid; records are read beside the loop, on which other roles answer, too."""
+    async def _fleet(self, query: Query, viewer: Viewer) -> str:
+        """Make the grid; records are read beside the loop, on which other roles answer, too."""
         await self._read(self._pages.read_today)
-        return await self._html(self._pages.fleet)(request, viewer)
+        return self._pages.fleet(query, viewer)
 
-    async def _subject(self, request: web.Request, viewer: Viewer) -> web.StreamResponse:
-        """Answer with a GPU, node, pod or job; records are read beside the loop."""
-        hardware = self._pages.hardware_of(request.query)
+    async def _subject(self, query: Query, viewer: Viewer) -> str:
+        """Make the page of a GPU, node, pod or job; records are read beside the loop."""
+        hardware = self._pages.hardware_of(query)
         past = None
         if hardware is not None:
-            past = await self._read(self._pages.read_past, hardware, request.query, viewer)
-        return await self._html(partial(self._pages.subject, past=past))(request, viewer)
+            past = await self._read(self._pages.read_past, hardware, query, viewer)
+        return self._pages.subject(query, viewer, past)
 
     async def _report(self, request: web.Request, viewer: Viewer) -> web.Response:
         """Answer with the report of a job, or the comparison of two, which a process of its own makes."""
         key, question = await self._read(self._pages.report_of, request.query, viewer)
         made = await self._studies.page(key, question)
-        headers = {**_OF_REPORT, "X-Made": f"{made.at_s:.3f}"}
-        return web.Response(text=made.text, content_type="text/html", headers=headers)
+        response = await _unpacked(request, made)
+        response.headers.update({**_OF_REPORT, "X-Made": f"{made.at_s:.3f}"})
+        return response
 
     async def _csv(self, request: web.Request, viewer: Viewer) -> web.Response:
         text = await self._read(self._pages.usage_csv, request.query, viewer)
@@ -260,11 +280,12 @@ class WebPage:
         path = f"/{request.query.get('of', '')}"
         response = web.StreamResponse(headers={**_HEADERS, "Content-Type": "text/event-stream"})
         await response.prepare(request)
-        ticks, self._open = -1, self._open + 1
+        # What is shared may be of a moment before: after the last change it is told once more.
+        before, last, self._open = -1, -1, self._open + 1
         try:
             while not self._source.stop.is_set():
-                if self._source.state.ticks != ticks:
-                    ticks = self._source.state.ticks
+                if (ticks := self._source.state.ticks) != before:
+                    before, last = last, ticks
                     await response.write(b"data: %d\n\n" % ticks)
                 await asyncio.sleep(max(_EVERY_S, _PAUSE * self._took_s.get(path, 0.0)))
         finally:
@@ -280,19 +301,39 @@ async def _not_found(request: web.Request) -> web.StreamResponse:
     raise web.HTTPNotFound
 
 
-async def _static(request: web.Request) -> web.Response:
-    """Give our style and script, and the charts' library from its own package."""
-    name = request.match_info["name"]
-    if name == "plotly.js":
-        from plotly.offline import get_plotlyjs  # here, not above: 5 MB, for a page with charts
+async def _unpacked(request: web.Request, made: MadePage) -> web.Response:
+    """Answer with a page as it is kept, or as text to who cannot unpack it."""
+    headers = {"Content-Type": "text/html; charset=utf-8", "Vary": "Accept-Encoding"}
+    if "gzip" in request.headers.get("Accept-Encoding", ""):
+        return web.Response(body=made.packed, headers={**headers, "Content-Encoding": "gzip"})
+    return web.Response(body=await asyncio.to_thread(gzip.decompress, made.packed), headers=headers)
 
-        body = (await asyncio.to_thread(get_plotlyjs)).encode()
-        return web.Response(body=body, content_type="text/javascript", charset="utf-8")
-    file = _OF_REPORTS.get(name) or _STATIC / name
+
+async def _static(request: web.Request) -> web.Response:
+    """Give our style and script, and the charts' library from its own package; to who has it, that it is the
+    same."""
+    name = request.match_info["name"]
+    file = _PLOTLY if name == "plotly.js" else _OF_REPORTS.get(name) or _STATIC / name
     if (
         file.suffix not in _TYPES
-        or (name not in _OF_REPORTS and file.parent != _STATIC)
+        or (name not in (*_OF_REPORTS, "plotly.js") and file.parent != _STATIC)
         or not file.is_file()
     ):
         raise web.HTTPNotFound
-    return web.Response(body=file.read_bytes(), content_type=_TYPES[file.suffix], charset="utf-8")
+    packed, tag = await asyncio.to_thread(_packed_file, file)
+    headers = {
+        "Content-Type": f"{_TYPES[file.suffix]}; charset=utf-8", "Cache-Control": "no-cache", "ETag": tag,
+        "Vary": "Accept-Encoding",
+    }  # fmt: skip
+    if tag in request.headers.get("If-None-Match", ""):
+        return web.Response(status=304, headers=headers)
+    if "gzip" in request.headers.get("Accept-Encoding", ""):
+        return web.Response(body=packed, headers={**headers, "Content-Encoding": "gzip"})
+    return web.Response(body=file.read_bytes(), headers=headers)
+
+
+@cache
+def _packed_file(file: Path) -> tuple[bytes, str]:
+    """Give a file packed, and a tag that changes when it does; read once in the life of the process."""
+    body = file.read_bytes()
+    return gzip.compress(body), f'"{sha256(body).hexdigest()[:32]}"'

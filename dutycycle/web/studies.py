@@ -5,17 +5,16 @@ import json
 import os
 import pickle
 import sys
-import time
-from collections import OrderedDict
-from dataclasses import dataclass
+from collections.abc import Hashable
 
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.process import PARENT_VARIABLE
 from dutycycle.web.questions import PageError
+from dutycycle.web.shared import MadePage, SharedPages
 from dutycycle.web.study import StudyQuestion
 
 _KEPT = 16
-"""Pages: a few hundred kB each."""
+"""Pages: a hundred kB each, packed."""
 _MOST_WAITING = 4
 _LIMIT_S = 150.0
 _LEAST_AGE_S = 30.0
@@ -24,56 +23,23 @@ _PAUSE = 50
 fiftieth of a core at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class MadePage:
-    """Holds a page, when it was made (``time.monotonic``), and for how long it is as good as new."""
-
-    text: str
-    at_s: float
-    fresh_s: float
-
-    @property
-    def age_s(self) -> float:
-        """Tell how old it is."""
-        return time.monotonic() - self.at_s
-
-
 class Studies:
     """Answers with a page for a key, made once for all who ask; one is made at a time."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._made: OrderedDict[object, MadePage] = OrderedDict()
-        self._making: dict[object, asyncio.Task[MadePage]] = {}
+        self._pages = SharedPages(_KEPT, _LEAST_AGE_S, _PAUSE)
         self._turn = asyncio.Semaphore(1)
 
-    async def page(self, key: object, question: StudyQuestion) -> MadePage:
+    async def page(self, key: Hashable, question: StudyQuestion) -> MadePage:
         """Give the page of ``key``, and make it where none is fresh. Raises ``PageError``."""
-        made = self._made.get(key)
-        if made is not None and made.age_s < made.fresh_s:
-            return made
-        task = self._making.get(key)
-        if task is None:
-            if len(self._making) >= _MOST_WAITING:
-                raise PageError(f"{_MOST_WAITING} reports are being made: try again in a minute")
-            task = self._making[key] = asyncio.create_task(self._make(key, question))
-        # Whoever leaves does not take it from others who wait for it.
-        return await asyncio.shield(task)
+        if self._pages.making >= _MOST_WAITING and not self._pages.is_at_hand(key):
+            raise PageError(f"{_MOST_WAITING} reports are being made: try again in a minute")
+        return await self._pages.page(key, lambda: self._take_turn(question))
 
-    async def _make(self, key: object, question: StudyQuestion) -> MadePage:
-        try:
-            async with self._turn:
-                began_s = time.monotonic()
-                text = await self._ask(question)
-                took_s = time.monotonic() - began_s
-            made = MadePage(text, time.monotonic(), max(_LEAST_AGE_S, _PAUSE * took_s))
-            self._made[key] = made
-            self._made.move_to_end(key)
-            while len(self._made) > _KEPT:
-                self._made.popitem(last=False)
-            return made
-        finally:
-            del self._making[key]
+    async def _take_turn(self, question: StudyQuestion) -> str:
+        async with self._turn:
+            return await self._ask(question)
 
     async def _ask(self, question: StudyQuestion) -> str:
         process = await asyncio.create_subprocess_exec(

@@ -13,14 +13,14 @@ from dutycycle.report.charts.plot import Figure, figure_of
 from dutycycle.traces.frames import Buckets, Floats
 from dutycycle.web.questions import DAY_MS
 
-_STEPS = {"day": DAY_MS, "hour": HOUR_MS}
+_STEPS = {"week": 7 * DAY_MS, "day": DAY_MS, "hour": HOUR_MS}
 _MOST = 8
 """Layers of their own; what used less is one more, in grey. With more, colors cannot be told apart."""
 _FIGURES = {"gpu_s": "GPU hours", "gpu_idle_s": "Idle GPU hours, as far as known"}
 
 
 def usage_charts(by: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, Figure]]:
-    """Draw rows of ``sinks.records.usage`` that are by day or hour; title and figure of each, none of others.
+    """Draw rows of ``sinks.records.usage`` by week, day or hour; title and figure of each, none of others.
 
     One layer stands on another. Times of which the ledger has nothing are gaps; a layer of which nothing is
     known is left out.

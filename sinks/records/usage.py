@@ -25,7 +25,7 @@ from sinks.records.query import check_name, check_namespace, may_be_seen, readin
 from sinks.records.rows import POD_TABLE, moment
 from sinks.records.tables.columns import Document, UtcTime
 from sinks.records.tables.schema import TABLES
-from sinks.records.tables.views import DAY_OF_HOUR, SUMS
+from sinks.records.tables.views import DAY_OF_HOUR, SUMS, WEEK_OF_HOUR
 
 NOBODY = "(nobody)"
 """What no pod had: idle GPUs, and CPU of the host itself."""
@@ -43,7 +43,8 @@ USAGE_SUMS = (*SUMS, "gpu_idle_cost")
 """What is added up. ``gpu_idle_cost``: of the cost of GPU hours the part that was known to be idle."""
 _OF_PODS = {"namespace": "namespace", "job": "job", "pod": "pod"}
 _OF_PLACES = {"node": "node", "gpu": "gpu", "model": "gpu_model"}
-GROUPS = ("hour", "day", *_OF_PODS, *_OF_PLACES)
+_SPANS = {"day": DAY_OF_HOUR, "week": WEEK_OF_HOUR}
+GROUPS = ("hour", *_SPANS, *_OF_PODS, *_OF_PLACES)
 """What usage can be asked for by, beside the labels of pods."""
 
 
@@ -93,13 +94,14 @@ def cost_of_idle(used: FromClause, idle_s: ColumnElement[Any]) -> ColumnElement[
 
 
 def group_text(name: str, value: Any) -> str:
-    """Return how people read the value of a group: a day without its hour, an hour without its seconds."""
-    return value[:10] if name == "day" else f"{value[:16]}Z" if name == "hour" else str(value)
+    """Return how people read the value of a group: a day, or the Monday of a week, without its hour, an hour
+    without its seconds."""
+    return value[:10] if name in _SPANS else f"{value[:16]}Z" if name == "hour" else str(value)
 
 
 def _order(row: Mapping[str, Any], by: Sequence[str]) -> tuple[Any, ...]:
     """Return times in their order, then what used most."""
-    times = [row[name] for name in by if name in ("hour", "day")]
+    times = [row[name] for name in by if name == "hour" or name in _SPANS]
     names = [str(row[name]) for name in by]
     return *times, -(row["gpu_s"] or 0.0), -(row["cpu_s"] or 0.0), *names
 
@@ -107,8 +109,8 @@ def _order(row: Mapping[str, Any], by: Sequence[str]) -> tuple[Any, ...]:
 def _group(name: str, dialect: str, namespaces: Collection[str] | None) -> ColumnElement[Any]:
     if name == "hour":
         return _usage.c.hour
-    if name == "day":
-        return type_coerce(literal_column(DAY_OF_HOUR[dialect]), UtcTime)
+    if name in _SPANS:
+        return type_coerce(literal_column(_SPANS[name][dialect]), UtcTime)
     if name in _OF_PLACES:
         return func.coalesce(_usage.c[_OF_PLACES[name]], NONE)
     value = _usage.c[_OF_PODS[name]] if name in _OF_PODS else _usage.c.labels.op("->>")(literal(name, Text))

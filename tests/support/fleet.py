@@ -1,6 +1,7 @@
 """A live state of a whole fleet: nodes with eight GPUs each, whose pods train, serve and idle in turn."""
 
 import math
+from collections.abc import Iterator
 from string import ascii_lowercase
 from typing import Any
 
@@ -13,27 +14,37 @@ START_MS = 1_700_000_000_000
 _PERIODS_S = (10, 16, 7, 30)
 
 
+Record = tuple[str, str, bytes, int]
+"""Topic, key, payload, Unix milliseconds."""
+
+
 def fleet(gpus: int, ticks: int = 120, now_ms: int | None = None, first: int = 0) -> LiveState:
     """From the ``first`` second after ``START_MS`` for so many seconds; the clock stands at the last one, or
     ``now_ms`` if that is later."""
     state = LiveState(now_ms=now_ms or 0)
-    nodes = [f"gpu-{ascii_lowercase[at] if at < 26 else at}" for at in range(math.ceil(gpus / 8))]
-    for node in nodes:
-        for at in range(2):
-            _feed(state, "pods", _uid(node, at), _pod(node, at), first)
-    for tick in range(first, first + ticks):
-        for at, node in enumerate(nodes):
-            of_node = range(min(8, gpus - 8 * at))
-            _feed(state, "nvml-samples", node, _nvml(node, of_node, tick), tick)
-            _feed(state, "cgroup-samples", node, _cgroup(node, tick), tick)
-    for node in nodes:
-        _derived(state, node, first, first + ticks)
+    for record in fleet_records(gpus, ticks, first):
+        state.feed(*record)
     assert state.unreadable == 0, "a record of the fleet is wrong"
     return state
 
 
-def _feed(state: LiveState, topic: str, key: str, plain: dict[str, Any], tick: int) -> None:
-    state.feed(topic, key, orjson.dumps({"v": 1} | plain), START_MS + 1000 * tick)
+def fleet_records(gpus: int, ticks: int, first: int = 0) -> Iterator[Record]:
+    """Give its records: who the pods are, all samples, and what the streams made of them."""
+    nodes = [f"gpu-{ascii_lowercase[at] if at < 26 else at}" for at in range(math.ceil(gpus / 8))]
+    for node in nodes:
+        for at in range(2):
+            yield _record("pods", _uid(node, at), _pod(node, at), first)
+    for tick in range(first, first + ticks):
+        for at, node in enumerate(nodes):
+            of_node = range(min(8, gpus - 8 * at))
+            yield _record("nvml-samples", node, _nvml(node, of_node, tick), tick)
+            yield _record("cgroup-samples", node, _cgroup(node, tick), tick)
+    for node in nodes:
+        yield from _derived(node, first, first + ticks)
+
+
+def _record(topic: str, key: str, plain: dict[str, Any], tick: int) -> Record:
+    return topic, key, orjson.dumps({"v": 1} | plain), START_MS + 1000 * tick
 
 
 def _head(node: str, tick: int) -> dict[str, Any]:
@@ -98,7 +109,7 @@ def _cgroup(node: str, tick: int) -> dict[str, Any]:
     return _head(node, tick) | {"host": host, "pods": pods}
 
 
-def _derived(state: LiveState, node: str, first: int, ticks: int) -> None:
+def _derived(node: str, first: int, ticks: int) -> Iterator[Record]:
     since_ms = START_MS + 1000 * first
     ts_ms = START_MS + 1000 * (ticks - 1)
     for index in range(8):
@@ -108,7 +119,7 @@ def _derived(state: LiveState, node: str, first: int, ticks: int) -> None:
         if index < 4:
             period_s = float(_PERIODS_S[index])
             cycle = {"cyclic": True, "period_s": period_s, "confidence": 0.97, "since_ms": since_ms}
-            _feed(state, "cycles", key, head | {"metrics": {"gpu_util_pct": cycle}}, ticks - 1)
+            yield _record("cycles", key, head | {"metrics": {"gpu_util_pct": cycle}}, ticks - 1)
         ahead = [
             {"horizon_s": horizon, "value": 61, "p05": 61 - horizon / 10, "p95": 61 + horizon / 10}
             for horizon in (10, 30, 300)
@@ -116,7 +127,7 @@ def _derived(state: LiveState, node: str, first: int, ticks: int) -> None:
         metrics: dict[str, Any] = {"gpu_util_pct": {"level": 61, "slope_per_s": 0, "forecast": ahead}}
         if index == 2:
             metrics["mem_used_bytes"] = {"level": 1, "slope_per_s": 1, "forecast": [], "exhausts_in_s": 840}
-        _feed(state, "trends", key, head | {"metrics": metrics}, ticks - 1)
+        yield _record("trends", key, head | {"metrics": metrics}, ticks - 1)
     for at, (kind, bottleneck, evidence) in enumerate(_INSIGHTS):
         subject = {"kind": "pod", "node": node, "pod_uid": _uid(node, at)}
         found = {
@@ -124,7 +135,7 @@ def _derived(state: LiveState, node: str, first: int, ticks: int) -> None:
             "bottleneck": bottleneck, "bottleneck_confidence": 0.8, "evidence": evidence,
             "advice": "the GPU waits while one CPU core is busy: use more loader workers",
         }  # fmt: skip
-        _feed(state, "insights", f"pod/{_uid(node, at)}", found, ticks - 1)
+        yield _record("insights", f"pod/{_uid(node, at)}", found, ticks - 1)
 
 
 _INSIGHTS: tuple[tuple[str, str, dict[str, float]], ...] = (

@@ -9,6 +9,14 @@ from dutycycle.contract.metering import is_outdated
 
 TICKS = 600
 """Of each subject: ten minutes at one tick a second."""
+_FEWER = (TICKS, 300, 150, 100, 50)
+_MOST = 1_500_000
+"""Ticks of all subjects together: of four metrics 36 MB."""
+
+
+def ticks_of_each(subjects: int) -> int:
+    """Tell how many ticks are kept of each of so many subjects."""
+    return next((ticks for ticks in _FEWER if ticks * subjects <= _MOST), _FEWER[-1])
 
 
 class MetricHistory:
@@ -33,9 +41,11 @@ class MetricHistory:
         """Return the moment of the newest tick, in Unix milliseconds; 0 before the first."""
         return self._ts[self._next - 1] if self._ts else 0
 
-    def add(self, ts_ms: int, values: Sequence[float | None]) -> None:
+    def add(self, ts_ms: int, values: Sequence[float | None], size: int | None = None) -> None:
         """Take a tick, in the order of ``metrics``. One that is not newer than the last is left out, unless
-        the clock was set back: then the history begins anew."""
+        the clock was set back: then the history begins anew. ``size``: how many are kept from now on."""
+        if size is not None and size != self._size:
+            self._resize(size)
         if ts_ms == self.last_ms or is_outdated(ts_ms, self.last_ms):
             return
         if ts_ms < self.last_ms:
@@ -68,6 +78,11 @@ class MetricHistory:
         if begin + count <= len(column):
             return column[begin : begin + count]
         return column[begin:] + column[: begin + count - len(column)]
+
+    def _resize(self, size: int) -> None:
+        self._ts = self._tail(self._ts, size)
+        self._columns = {name: self._tail(column, size) for name, column in self._columns.items()}
+        self._size, self._next = size, len(self._ts) % size
 
     def copy(self) -> "MetricHistory":
         """Return it as it is now, whatever is added later."""

@@ -12,6 +12,7 @@ from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.samples import CgroupSample, Gpu, GpuProcess, NvmlSample, PodCgroup
 from dutycycle.contract.topics import TOPICS
 from dutycycle.live.model.derived import Derived, Lazy
+from dutycycle.live.model.history import ticks_of_each
 from dutycycle.live.model.subjects import GpuRow, JobRow, NodeRow, PodRow, Row, added, most
 from dutycycle.view.newest import NewestRecords
 
@@ -152,7 +153,7 @@ class LiveState:
         if not self._newest.put(sample.node, sample):
             return
         highest = [highest_util_pct(gpu) for gpu in sample.gpus]
-        sample = with_means(sample)
+        sample, ticks = with_means(sample), ticks_of_each(len(self.rows))
         sampled = {gpu_subject(sample.node, gpu.uuid).key for gpu in sample.gpus}
         for key in self._gpus.get(sample.node, set()) - sampled:
             if key in self.rows:
@@ -169,7 +170,9 @@ class LiveState:
             row.util_max = most(row.util_max, util_pct)
             row.mem_max = most(row.mem_max, gpu.mem_used_bytes)
             row.pods = _pods_on(gpu)
-            row.history.add(sample.ts_ms, (gpu.gpu_util_pct, gpu.mem_used_bytes, gpu.power_w, gpu.temp_c))
+            row.history.add(
+                sample.ts_ms, (gpu.gpu_util_pct, gpu.mem_used_bytes, gpu.power_w, gpu.temp_c), ticks
+            )
         self._pods_on_gpus(sample)
 
     def _pods_on_gpus(self, sample: NvmlSample) -> None:
@@ -191,7 +194,7 @@ class LiveState:
             pod.gpus = {index: busy or pod.gpus.get(index, False) for index, busy in use.gpus.items()}
             pod.programs = use.programs or pod.programs
             pod.name = pod.name or use.name
-            pod.gpu_history.add(sample.ts_ms, (use.util, use.mem))
+            pod.gpu_history.add(sample.ts_ms, (use.util, use.mem), ticks_of_each(len(self.rows)))
 
     def _sampled_pod(self, sample: NvmlSample | CgroupSample, uid: str) -> PodRow | None:
         """Return the row of a pod that a sample saw; None of one that has ended."""
@@ -223,7 +226,7 @@ class LiveState:
         row.interval_ms = sample.interval_ms
         row.util_max = most(row.util_max, host.cpu_util_pct)
         row.mem_max = most(row.mem_max, host.mem_used_bytes)
-        row.history.add(sample.ts_ms, (host.cpu_util_pct, host.mem_used_bytes))
+        row.history.add(sample.ts_ms, (host.cpu_util_pct, host.mem_used_bytes), ticks_of_each(len(self.rows)))
         for cgroup in sample.pods:
             self._pod_cgroup(sample, cgroup)
 
@@ -242,7 +245,7 @@ class LiveState:
         pod.throttled = max(throttled, default=None)
         pod.cpu_max, pod.mem_max = most(pod.cpu_max, pod.cpu), most(pod.mem_max, pod.mem)
         pod.container = f"container {held[0].id[:12]}" if held else ""
-        pod.history.add(sample.ts_ms, (pod.cpu, pod.mem))
+        pod.history.add(sample.ts_ms, (pod.cpu, pod.mem), ticks_of_each(len(self.rows)))
 
     def _pod(self, pod: Pod) -> None:
         key = pod_subject(pod.node, pod.uid).key

@@ -4,11 +4,10 @@ its figures by a Prometheus where one is set. Topics are never read for it."""
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from collectors.prometheus.query import Prometheus, QueryError
 from dutycycle.contract.catalogue import GPU_ROWS, MetricRow
 from dutycycle.contract.catalogue import unit_of as unit_of_name
 from dutycycle.contract.errors import DutycycleError
@@ -22,6 +21,9 @@ from dutycycle.telemetry.metrics import PREFIX
 from dutycycle.traces.frames import Buckets, buckets
 from sinks.records.query import gpu_events
 from sinks.records.usage import UsageQuery, usage
+
+if TYPE_CHECKING:
+    from collectors.prometheus.query import Prometheus
 
 PAST_SPANS = {"24h": "a day", "7d": "7 days", "30d": "30 days"}
 DEFAULT_PAST = "7d"
@@ -78,8 +80,11 @@ def read_past(
     past = Past(start_ms, end_ms)
     charts: list[Chart] = []
     if settings.prometheus is not None:
+        # Here, not above: 7 MB, for who has one.
+        from collectors.prometheus.query import Prometheus, QueryError
+
         try:
-            charts = list(_of_prometheus(settings, key, start_ms, end_ms))
+            charts = list(_of_prometheus(Prometheus(settings), key, start_ms, end_ms))
         except QueryError as error:
             past.errors.append(f"Prometheus: {error}")
         past.is_from_prometheus = bool(charts)
@@ -137,11 +142,10 @@ def _quotient(value: float | None, seconds: float | None) -> float:
     return np.nan if value is None or not seconds else value / seconds
 
 
-def _of_prometheus(settings: Settings, key: HardwareKey, start_ms: int, end_ms: int) -> Iterator[Chart]:
-    """Draw what a Prometheus has of the metrics whose last minutes are shown. Raises ``QueryError``."""
+def _of_prometheus(prometheus: "Prometheus", key: HardwareKey, start_ms: int, end_ms: int) -> Iterator[Chart]:
+    """Draw what it has of the metrics whose last minutes are shown, and close it. Raises ``QueryError``."""
     step_s = max(60, (end_ms - start_ms) // 1000 // _POINTS)
     names = {uuid: name for uuid, name in key.gpus if _PLAIN.fullmatch(uuid)}
-    prometheus = Prometheus(settings)
     try:
         for metric in (row for row in GPU_ROWS if row.field in GPU_HISTORY and names):
             for name, label, factor in _names_of(metric):

@@ -170,6 +170,11 @@ DAY_OF_HOUR = {
     "postgresql": "date_trunc('day', hour, 'UTC')", "sqlite": "substr(hour, 1, 10) || 'T00:00:00.000Z'",
 }  # fmt: skip
 """The beginning of the day of ``hour``, by dialect."""
+WEEK_OF_HOUR = {
+    "postgresql": "date_trunc('week', hour, 'UTC')",
+    "sqlite": "date(hour, '-6 days', 'weekday 1') || 'T00:00:00.000Z'",
+}
+"""The beginning of the Monday before ``hour``, or of it, by dialect."""
 _DIALECTS = {
     "postgresql": {
         "each": "jsonb_each",

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dutycycle.contract.records.derived import Forecast
-from dutycycle.live.model.history import MetricHistory
+from dutycycle.live.model.history import MetricHistory, ticks_of_each
 from dutycycle.live.views.charts import ForecastCells, Scale, bucketed, columns, fold, with_fan
 from dutycycle.live.views.spans import bar, fit, sparkline, text_of, width_of
 from dutycycle.live.views.tables.columns import TableColumn, layout, sort_rows
@@ -72,6 +72,21 @@ def test_a_history_is_the_tail_of_what_came(times: list[int], size: int, most: i
     expected = [float(ts_ms) for ts_ms in times][-size:]
     assert list(history.values("a", most)) == (expected[-most:] if most else [])
     assert list(history.copy().values("a")) == expected
+
+
+@given(st.lists(st.tuples(st.integers(1, 7), st.integers(1, 9))))
+def test_a_history_keeps_the_newest_whatever_size_it_becomes(spans: list[tuple[int, int]]) -> None:
+    history, kept, tick = MetricHistory(("a",)), list[float](), 0
+    for size, ticks in spans:
+        for _ in range(ticks):
+            tick += 1
+            history.add(tick, (float(tick),), size)
+            kept = [*kept, float(tick)][-size:]
+            assert list(history.values("a")) == kept == list(history.times())
+
+
+def test_many_subjects_have_shorter_histories() -> None:
+    assert [ticks_of_each(subjects) for subjects in (0, 8, 2500, 13_750, 10**6)] == [600, 600, 600, 100, 50]
 
 
 @given(st.text(max_size=30), st.integers(0, 40), st.booleans())

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from sqlalchemy import create_engine, insert, text
+from sqlalchemy import create_engine, text
 
 from dutycycle.contract.log import ProducerRecord
 from dutycycle.contract.records.derived import PodPeaks
@@ -13,11 +13,10 @@ from dutycycle.contract.records.hours import HOUR_MS
 from dutycycle.contract.records.pods import JobRef
 from dutycycle.contract.settings.groups import Settings
 from sinks.records.jobs import ORDERS, JobQuery, jobs_statement, read_job, read_jobs, read_with_ended
-from sinks.records.rows import HOUR_TABLE, JOB_TABLE, POD_TABLE, moment
-from sinks.records.tables.schema import TABLES
+from sinks.records.query import reading
 from tests.support.data.two_teams import two_teams
 from tests.support.sinks.made import job_peaks, pod_peaks
-from tests.support.sinks.recording import derived, open_store, write_all, write_records
+from tests.support.sinks.recording import derived, insert_jobs, open_store, write_all, write_records
 
 START_MS = 1_790_000_000_000 // (24 * HOUR_MS) * 24 * HOUR_MS
 SETTINGS = Settings(price_gpu_hour=2.0)
@@ -83,7 +82,9 @@ def test_a_job_with_its_pods_and_the_runs_before_it(
     assert read_job(records_url, "job-pod-c", ["cv"]) is None
     assert read_job(records_url, "nobody") is None
     made = (("train-001", 1), ("train-002", 2), ("train-x", 2), ("train-002", 3), ("train-003", 4))
-    _insert(records_url, [(f"u{at}", name, hour) for at, (name, hour) in enumerate(made)])
+    insert_jobs(records_url, [
+        (f"u{at}", name, START_MS + hour * HOUR_MS) for at, (name, hour) in enumerate(made)
+    ])  # fmt: skip
     last = read_job(records_url, "u4")
     assert last is not None
     assert [row["job_uid"] for row in last.earlier] == ["u3", "u1", "u0"]
@@ -122,11 +123,20 @@ def test_pods_that_had_ended_when_a_job_began(records_url: str, monkeypatch: pyt
     assert [peaks.pod.uid for peaks in read_with_ended(records_url, record.row).ended] == ["alike"]
 
 
+def test_postgresql_compiles_no_query(records_url: str, of_two_teams: list[ProducerRecord]) -> None:
+    write_all(of_two_teams, records_url, SETTINGS)
+    with reading(records_url) as connection:
+        if connection.dialect.name == "postgresql":
+            assert connection.scalar(text("SHOW jit")) == "off"
+
+
 @pytest.mark.slow
 def test_fifty_thousand_jobs(records_url: str) -> None:
     """No query reads the ledger once for each job, and one job is found by indexes alone."""
     open_store(records_url).close()
-    _insert(records_url, [(f"u{at}", f"train-{at}", at % 700) for at in range(MANY)])
+    insert_jobs(records_url, [
+        (f"u{at}", f"train-{at}", START_MS + at % 700 * HOUR_MS) for at in range(MANY)
+    ])  # fmt: skip
     engine = create_engine(records_url)
     with engine.begin() as connection:
         connection.execute(text("ANALYZE"))
@@ -153,36 +163,3 @@ def test_fifty_thousand_jobs(records_url: str) -> None:
     assert job is not None
     assert time.perf_counter() - began_s < SLOW_S / 4
     assert len(job.earlier) == 20
-
-
-def _insert(url: str, made: list[tuple[str, str, int]]) -> None:
-    """Jobs of one pod by uid, name, and the hour after the start in which they used half a GPU hour."""
-    open_store(url).close()
-    rows = [
-        (uid, name, moment(at_ms), moment(at_ms + HOUR_MS // 2))
-        for uid, name, hour in made
-        for at_ms in (START_MS + hour * HOUR_MS,)
-    ]
-    whole = {"record": "{}", "namespace": "ml", "final": True, "gpus": 1}
-    tables = {
-        JOB_TABLE: [
-            whole | {"job_uid": uid, "kind": "Job", "api_version": "v1", "name": name, "first_at": first,
-                     "last_at": last, "pods": 1}
-            for uid, name, first, last in rows
-        ],
-        POD_TABLE: [
-            whole | {"pod_uid": f"p-{uid}", "name": name, "node": "n", "phase": "Succeeded", "job_uid": uid,
-                     "labels": "{}", "first_at": first, "last_at": last, "samples": 1, "started_at": first}
-            for uid, name, first, last in rows
-        ],
-        HOUR_TABLE: [
-            {"hour": first, "node": "n", "pod_uid": f"p-{uid}", "gpu": "G", "until": last, "gpu_s": 1800,
-             "gpu_known_s": 1800, "gpu_busy_s": 900}
-            for uid, _, first, last in rows
-        ],
-    }  # fmt: skip
-    engine = create_engine(url)
-    with engine.begin() as connection:
-        for name, values in tables.items():
-            connection.execute(insert(TABLES[name]), values)
-    engine.dispose()

@@ -12,14 +12,15 @@ from dutycycle.cli.commands.usage import add_arguments, run
 from dutycycle.contract.log import ProducerRecord
 from dutycycle.contract.records.hours import GpuHour, UsageHour
 from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.units import END_OF_TIME_MS
 from sinks.records.prices import PriceList, set_prices
 from sinks.records.query import UnknownNameError
 from sinks.records.rollup import Retention
 from sinks.records.rows import moment, rows_of
 from sinks.records.store import RecordsStore
-from sinks.records.usage import NOBODY, NONE, UsageQuery, usage
+from sinks.records.usage import NOBODY, NONE, UsageQuery, group_text, usage
 from tests.support.data.two_teams import HOUR_MS, two_teams
-from tests.support.sinks.recording import derived, open_store, read_rows, write_all
+from tests.support.sinks.recording import derived, open_store, read_rows, write_all, write_records
 
 START_MS = 1_790_000_000_000 // (24 * HOUR_MS) * 24 * HOUR_MS
 DAY_MS = 24 * HOUR_MS
@@ -126,9 +127,23 @@ def test_a_team_has_what_its_pods_used_and_what_is_nobodys_is_there_too(
     assert list(rows) == ["nlp", NONE, "vision", NOBODY] or list(rows)[:2] == ["nlp", NONE]
 
 
+def test_a_week_begins_on_its_monday(records_url: str) -> None:
+    days = {"2026-11-22": "2026-11-16", "2026-11-23": "2026-11-23", "2026-11-29": "2026-11-23"}
+    hours = {day: round(datetime.fromisoformat(f"{day}T23:00+00:00").timestamp() * 1000) for day in days}
+    gpu = GpuHour(pod_uid=None, gpu="G", model=None, gpu_s=60, known_s=0, busy_s=0)
+    write_records(records_url, *(
+        UsageHour(node="a", source="nvml", hour_ms=hour_ms, ts_ms=hour_ms + 1, gpus=(gpu,))
+        for hour_ms in hours.values()
+    ))  # fmt: skip
+    rows = usage(records_url, UsageQuery(by=("week",), start_ms=0, end_ms=END_OF_TIME_MS))
+    assert [(group_text("week", row["week"]), row["gpu_s"]) for row in rows] == [
+        ("2026-11-16", 60), ("2026-11-23", 120),
+    ]  # fmt: skip
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "by", ["hour", "day", "namespace", "job", "pod", "node", "gpu", "model", "cost-centre"]
+    "by", ["hour", "day", "week", "namespace", "job", "pod", "node", "gpu", "model", "cost-centre"]
 )
 def test_everything_it_can_be_asked_by_has_the_same_sum(
     records_url: str, by: str, of_two_teams: list[ProducerRecord]

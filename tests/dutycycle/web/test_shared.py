@@ -1,0 +1,84 @@
+"""Pages that are made once for all who ask the same and may see the same."""
+
+import asyncio
+import gzip
+from pathlib import Path
+
+import pytest
+
+from dutycycle.web.questions import EVERYBODY, Viewer
+from dutycycle.web.shared import SharedPages
+from tests.dutycycle.web.test_pages import served
+from tests.support.fleet import fleet
+
+
+async def test_it_is_made_once_for_all_who_ask_while_it_is_fresh() -> None:
+    pages, made = SharedPages(2, least_s=60, pause=10), []
+
+    async def make() -> str:
+        await asyncio.sleep(0.01)
+        made.append(len(made))
+        return f"page {len(made)}"
+
+    answers = await asyncio.gather(*(pages.page("a", make) for _ in range(20)))
+    assert {gzip.decompress(page.packed) for page in answers} == {b"page 1"}
+    assert gzip.decompress((await pages.page("b", make)).packed) == b"page 2", "another question"
+    await pages.page("c", make)
+    assert pages.is_at_hand("c")
+    assert not pages.is_at_hand("a"), "the oldest leaves"
+    assert gzip.decompress((await pages.page("a", make)).packed) == b"page 4"
+
+
+async def test_it_is_fresh_by_what_making_it_took_and_never_for_longer_than_allowed() -> None:
+    async def make() -> str:
+        await asyncio.sleep(0.05)
+        return ""
+
+    for pages, least_s, most_s in (
+        (SharedPages(2, least_s=0, pause=10), 0.5, 60),
+        (SharedPages(2, least_s=0, pause=10, most_s=0.1), 0.1, 0.1),
+        (SharedPages(2, least_s=7, pause=0), 7, 7),
+    ):
+        assert least_s <= (await pages.page("a", make)).fresh_s <= most_s
+    brief = SharedPages(2, least_s=0, pause=0)
+    assert await brief.page("a", make) is not await brief.page("a", make)
+
+
+async def test_what_fails_is_told_to_all_and_tried_anew() -> None:
+    pages = SharedPages(2, least_s=60, pause=10)
+
+    async def fail() -> str:
+        await asyncio.sleep(0)
+        raise ValueError("away")
+
+    answers = await asyncio.gather(*(pages.page("a", fail) for _ in range(3)), return_exceptions=True)
+    assert [str(answer) for answer in answers] == ["away"] * 3
+    assert (pages.making, pages.is_at_hand("a")) == (0, False)
+    with pytest.raises(ValueError, match="away"):
+        await pages.page("a", fail)
+
+
+def test_who_shares_sees_the_same() -> None:
+    ml, cv = frozenset({"ml"}), frozenset({"cv"})
+    assert Viewer("alice", ml).scope == Viewer("bob", ml).scope
+    scopes = [
+        EVERYBODY.scope, Viewer("alice", ml).scope, Viewer("alice", cv).scope,
+        Viewer("alice", frozenset()).scope, Viewer("bob", frozenset()).scope,
+    ]  # fmt: skip
+    assert len(set(scopes)) == len(scopes)
+
+
+async def test_who_cannot_unpack_gets_text_and_who_has_a_file_gets_it_once(tmp_path: Path) -> None:
+    async with served(fleet(8), tmp_path) as client:
+        packed: list[str] = []
+        for encoding in ("gzip", "identity"):
+            async with client.get("fleet", headers={"Accept-Encoding": encoding}) as answer:
+                packed.append(answer.headers.get("Content-Encoding", ""))
+                assert "GPUs by node" in await answer.text()
+            async with client.get("static/plotly.js", headers={"Accept-Encoding": encoding}) as answer:
+                assert (answer.status, "plotly" in (await answer.text())[:500]) == (200, True)
+                tag = answer.headers["ETag"]
+        assert packed == ["gzip", ""]
+        async with client.get("static/plotly.js", headers={"If-None-Match": tag}) as answer:
+            assert (answer.status, await answer.read()) == (304, b"")
+            assert "default-src" in answer.headers["Content-Security-Policy"]

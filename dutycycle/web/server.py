@@ -21,8 +21,7 @@ from dutycycle.telemetry.endpoint import NEARBY, Address, parse
 from dutycycle.web.access import COOKIE, Gate, TooManyError
 from dutycycle.web.pages import TABLES, Pages
 from dutycycle.web.questions import PageError, Query, Viewer
-from dutycycle.web.shared import MadePage, SharedPages
-from dutycycle.web.studies import Studies
+from dutycycle.web.studies import MadePage, SharedPages, Studies
 from sinks.records.query import UnknownNameError
 
 P = ParamSpec("P")

@@ -44,6 +44,17 @@ async def test_it_is_fresh_by_what_making_it_took_and_never_for_longer_than_allo
     assert await brief.page("a", make) is not await brief.page("a", make)
 
 
+async def test_waiting_for_a_turn_is_no_part_of_what_it_took() -> None:
+    pages = SharedPages(4, least_s=0, pause=10, at_once=1)
+
+    async def make() -> str:
+        await asyncio.sleep(0.2)
+        return ""
+
+    took_s = [page.took_s for page in await asyncio.gather(*(pages.page(key, make) for key in "abcd"))]
+    assert sum(took_s) < sum(0.2 * turn for turn in (1, 2, 3, 4))
+
+
 async def test_what_fails_is_told_to_all_and_tried_anew() -> None:
     pages = SharedPages(2, least_s=60, pause=10)
 

@@ -13,7 +13,8 @@ from tests.support.fleet import fleet
 
 
 async def test_it_is_made_once_for_all_who_ask_while_it_is_fresh() -> None:
-    pages, made = SharedPages(2, least_s=60, pause=10), []
+    pages = SharedPages(2, least_s=60, pause=10)
+    made: list[int] = []
 
     async def make() -> str:
         await asyncio.sleep(0.01)

@@ -321,6 +321,17 @@ def check_absent(env: dict[str, str], counted: dict[str, float]) -> None:
     assert any('reason="out_of_range"' in name for name in reasons), counted
 
 
+def check_lost(screen: str, page: str) -> None:
+    """What a GPU that is lost did last is not told as what it does, nor as nothing."""
+    (*_, line) = re.findall(rf"^gpu {NODE} gpu {LOST} .*$", screen, re.MULTILINE)
+    assert re.match(rf"gpu {NODE} gpu {LOST} NVIDIA H200: · \(max 83.0 %\) memory · .* silent for ", line), (
+        line
+    )
+    of_pods = re.findall(r'^dutycycle_pod_gpu_(\S+?)\{.*pod="(bert-[01])".*\} (\S+)$', page, re.MULTILINE)
+    now = {pod: round(float(value), 3) for name, pod, value in of_pods if name == "utilization_ratio"}
+    assert now == {"bert-0": 0.83}
+
+
 def check_alerts(folder: Path, page: str) -> None:
     """By the series as they are now the alerts come, each with its reason. Without promtool this is not
     known."""
@@ -406,6 +417,7 @@ def test_each_fault_is_told_at_each_outlet_in_seconds(tmp_path: Path) -> None:
             lambda: not any(tensor(index).search(outlets.series()) for index in silent), outlets.series
         )
         assert tensor(XID).search(outlets.series()), "the others go on"
+        check_lost(outlets.screen(), outlets.series())
         check_alerts(tmp_path, outlets.series())
         check_absent(env, Process(tmp_path / "collect.log").figures())
         check_report(env, tmp_path)

@@ -8,9 +8,12 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 pytest_plugins = (
-    "pytester", "tests.support.targets", "tests.support.servers.plugin", "tests.support.faults.plugin",
+    "pytester",
+    "tests.support.targets",
+    "tests.support.servers.plugin",
+    "tests.support.faults.plugin",
     "tests.support.sinks.plugin",
-)  # fmt: skip
+)
 
 # A shell without job control has what it starts in the background ignore Ctrl-C, and so all that this starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

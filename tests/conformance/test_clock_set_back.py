@@ -131,8 +131,11 @@ def test_counters_never_go_down_when_a_clock_that_was_ahead_is_put_right() -> No
         ahead_s = 7200 if 600 <= second < 1500 else 0
         process = {"pid": 1, "pod_uid": "p", "gpu_util_pct": 100}
         figures = {
-            "gpu_util_pct": 100, "power_w": 500, "energy_j": 1e9 + 500 * second, "processes": [process],
-        }  # fmt: skip
+            "gpu_util_pct": 100,
+            "power_w": 500,
+            "energy_j": 1e9 + 500 * second,
+            "processes": [process],
+        }
         sample = nvml(second, [gpu(0, **figures)], ts_ms=1000 * (began_s + second + ahead_s))
         outs = operator.update(record("nvml-samples", "a", sample, second))
         outs += operator.flush() if second % 5 == 0 else []

@@ -30,12 +30,17 @@ from tests.support.streams.conformance_feed import (
 
 _NODE = {"window-aggregates", "trends", "cycles", "pod-parts", "insight-parts"}
 SAYS = {
-    "nvml": _NODE | {"node-parts"}, "cgroup": _NODE - {"cycles"}, "cuda": {"window-aggregates", "pod-parts"},
-    "processes": {"insight-parts"}, "pods": {"pod-parts", "insight-parts"}, "health": {"gpu-health"},
-    "pod-peaks": {"pod-peaks", "job-parts"}, "job-peaks": {"job-peaks"},
+    "nvml": _NODE | {"node-parts"},
+    "cgroup": _NODE - {"cycles"},
+    "cuda": {"window-aggregates", "pod-parts"},
+    "processes": {"insight-parts"},
+    "pods": {"pod-parts", "insight-parts"},
+    "health": {"gpu-health"},
+    "pod-peaks": {"pod-peaks", "job-parts"},
+    "job-peaks": {"job-peaks"},
     "insights": {"insights", "pod-insights", "job-insight-parts"},
     "job-insights": {"insights", "job-insights"},
-}  # fmt: skip
+}
 """The topics that each stage writes to at least, fed like this, so that there is something to check."""
 KEYS: dict[str, Callable[[Any], str]] = {
     "subject": lambda of: of.subject.key,

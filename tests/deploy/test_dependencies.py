@@ -108,8 +108,11 @@ def test_each_lock_has_what_it_is_for() -> None:
     assert locked(ROOT / "requirements-all.lock").keys() >= default | EXTRA
     assert locked(ROOT / "requirements-collector.lock").keys() < default
     assert not locked(ROOT / "requirements-collector.lock").keys() & {
-        "numpy", "numba", "matplotlib", "kubernetes",
-    }  # fmt: skip
+        "numpy",
+        "numba",
+        "matplotlib",
+        "kubernetes",
+    }
 
 
 def test_what_a_collector_imports_is_in_its_lock(third_party: Imports) -> None:

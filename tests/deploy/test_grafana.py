@@ -40,8 +40,13 @@ def reader(postgres_url: str) -> Engine:
     """A database with a pod and a job, as the user that deploy/postgres makes for Grafana."""
     store = open_store(postgres_url)
     held: dict[str, Any] = {
-        "gpu": "GPU-1", "model": "NVIDIA H200", "gpu_s": 60, "known_s": 60, "busy_s": 6, "energy_j": 9,
-    }  # fmt: skip
+        "gpu": "GPU-1",
+        "model": "NVIDIA H200",
+        "gpu_s": 60,
+        "known_s": 60,
+        "busy_s": 6,
+        "energy_j": 9,
+    }
     rows = (GpuHour(pod_uid="uid-1", **held), GpuHour(**held))
     usage = UsageHour(node="gpu-a", source="nvml", hour_ms=0, ts_ms=60_000, gpus=rows)
     records = (pod_peaks(), job_peaks(), insight("idle", "idle", "stop it"), usage)

@@ -50,8 +50,15 @@ def run(command: str, folder: Path, url: str) -> str:
 
 def test_the_how_to(url: str, tmp_path: Path) -> None:
     assert [one.split()[1] for one in COMMANDS[1:]] == [
-        "record", "replay", "usage", "peaks", "report", "replay", "report", "up",
-    ]  # fmt: skip
+        "record",
+        "replay",
+        "usage",
+        "peaks",
+        "report",
+        "replay",
+        "report",
+        "up",
+    ]
     said = [run(command, tmp_path, url) for command in COMMANDS]
     assert '"result":[' in said[0]
     assert re.search(r"^team +bert-0 +0\.\d\d ", said[3], re.MULTILINE)

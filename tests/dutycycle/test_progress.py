@@ -95,8 +95,16 @@ def test_a_command_on_a_terminal_and_in_a_pipe(tmp_path: Path) -> None:
             writer.write(one)
     with EmbeddedBroker({f"dutycycle.{name}": 8 for name in SAMPLE_TOPICS}) as broker:
         command = [
-            sys.executable, "-m", "dutycycle", "replay", str(trace), "--broker", broker.url, "--speed", "10",
-        ]  # fmt: skip
+            sys.executable,
+            "-m",
+            "dutycycle",
+            "replay",
+            str(trace),
+            "--broker",
+            broker.url,
+            "--speed",
+            "10",
+        ]
         said = on_a_terminal(command, Path.cwd())
         piped = subprocess.run(command, capture_output=True, text=True, check=True, timeout=240)
         quiet = on_a_terminal([*command, "--quiet"], Path.cwd())

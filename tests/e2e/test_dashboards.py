@@ -150,7 +150,10 @@ EMPTY = {("fleet", "Held and untouched")}
 # What a training of three GPUs uses, whose ticks are whole seconds: train-1 is busy in 4 of 12.
 BUSY_GPUS = 2 * 0.75 + 4 / 12
 WATTS = sum(fleet.POWER_W[fleet.is_busy(n, duty)] for duty in (0.75, 0.75, 0.3) for n in range(12)) / 12
-COUNTED = {"busy_seconds": about(BUSY_GPUS, 0.03), "energy_joules": about(WATTS, 0.03)}
+COUNTED = {
+    "busy_seconds": about(BUSY_GPUS, 0.03),
+    "energy_joules": about(WATTS, 0.03),
+}
 
 
 def counted_per_s(server: Prometheus, what: str) -> float:

@@ -81,9 +81,12 @@ class Field:
 
     def __init__(self, url: str) -> None:
         self._collector = PrometheusCollector(
-            PrometheusSource(PrometheusSettings(prometheus=url)), Telemetry("test"), AnswerReader(),
-            uid_of=None, retire_s=600,
-        )  # fmt: skip
+            PrometheusSource(PrometheusSettings(prometheus=url)),
+            Telemetry("test"),
+            AnswerReader(),
+            uid_of=None,
+            retire_s=600,
+        )
         self._pipeline = LocalPipeline(stages(load({}, {})))
         self.live = LiveState()
         self.newest: dict[str, dict[str, Any]] = {"pod-peaks": {}, "job-peaks": {}}

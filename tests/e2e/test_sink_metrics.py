@@ -108,9 +108,12 @@ def counters(text: str) -> dict[tuple[str, str], float]:
 @pytest.fixture
 def env(kafka: RunningBroker, topic_prefix: str) -> Env:
     return environ(
-        broker=kafka.url, topic_prefix=topic_prefix, partitions="2", snapshot_interval="0.5s",
+        broker=kafka.url,
+        topic_prefix=topic_prefix,
+        partitions="2",
+        snapshot_interval="0.5s",
         pod_labels="team",
-    )  # fmt: skip
+    )
 
 
 def create_topics(env: Env) -> None:

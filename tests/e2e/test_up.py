@@ -99,8 +99,11 @@ def world(first: int, second: int) -> Scenario:
     training: dict[str, Signal] = {"util": square(4, 0.5, 5, 95), "power_w": square(4, 0.5, 120, 640),
                 "mem_used": ramp(90e9, 1e8), "mem_total": 151e9}  # fmt: skip
     serving: dict[str, Signal] = {
-        "util": sine(6, 10, 80), "power_w": sine(6, 150, 500), "mem_used": 30e9, "mem_total": 151e9,
-    }  # fmt: skip
+        "util": sine(6, 10, 80),
+        "power_w": sine(6, 150, 500),
+        "mem_used": 30e9,
+        "mem_total": 151e9,
+    }
     return Scenario(gpus=[
         FakeGpu(uuid="GPU-1", values=training, processes=[FakeProcess(pid=first, util=90, mem=80e9)]),
         FakeGpu(uuid="GPU-2", values=serving, processes=[FakeProcess(pid=second, util=45, mem=29e9)]),
@@ -112,9 +115,18 @@ def kcat_reads(address: str) -> None:
     if not shutil.which("kcat") and os.environ.get("CI") != "true":
         return  # the rest of the test is worth its while without it
     command = [
-        program("kcat"), "-b", address, "-C", "-J", "-t", "dutycycle.nvml-samples", "-o", "beginning", "-c",
+        program("kcat"),
+        "-b",
+        address,
+        "-C",
+        "-J",
+        "-t",
+        "dutycycle.nvml-samples",
+        "-o",
+        "beginning",
+        "-c",
         "3",
-    ]  # fmt: skip
+    ]
     lines = subprocess.run(command, capture_output=True, check=True, timeout=240).stdout.splitlines()
     for line in lines:
         record = decode_line(line)

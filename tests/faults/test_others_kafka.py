@@ -249,7 +249,10 @@ def test_workers_of_one_group_have_the_same_settings(
     records = [f"sqlite:///{tmp_path}/{name}.db" for name in ("first", "other")]
     log, sink_log = tmp_path / "stream.log", tmp_path / "sink.log"
     sink_env = env | {"DUTYCYCLE_ANNOTATIONS": "off", "DUTYCYCLE_RECORDS": records[0]}
-    with running("stream", env=env, log=log), running("sink", env=sink_env, log=sink_log):
+    with (
+        running("stream", env=env, log=log),
+        running("sink", env=sink_env, log=sink_log),
+    ):
         wait_until(lambda: readiness(log).startswith("ready"), log.read_text)
         wait_until(lambda: readiness(sink_log).startswith("ready"), sink_log.read_text)
         worker = run(env | {"DUTYCYCLE_WINDOWS": "30s"}, "stream")

@@ -76,15 +76,19 @@ async def test_what_is_missed_is_said(service: str, tmp_path: Path) -> None:
     ("service", "analyses", "enough", "says"),
     [
         (
-            events.ADAPTER, "peaks", "windows,cycles,trends",
+            events.ADAPTER,
+            "peaks",
+            "windows,cycles,trends",
             "peaks: adapter needs windows, because .*: add windows$",
         ),
         (
-            events.CULL, "windows,cycles", "cycles,trends,insights",
+            events.CULL,
+            "windows,cycles",
+            "cycles,trends,insights",
             "windows,cycles: cull needs insights, because .*: add trends,insights$",
         ),
     ],
-)  # fmt: skip
+)
 async def test_who_could_do_nothing_is_refused(
     service: str, analyses: str, enough: str, says: str, tmp_path: Path
 ) -> None:

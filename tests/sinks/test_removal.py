@@ -21,9 +21,12 @@ contexts: [{{name: x, context: {{cluster: c, user: u}}}}]
 current-context: x
 """
 FOREIGN = {
-    "dutycycle.io/trial": "gpus=1,2", "example.org/a": "1", "plain": "2", "xdutycycle.io/a": "3",
+    "dutycycle.io/trial": "gpus=1,2",
+    "example.org/a": "1",
+    "plain": "2",
+    "xdutycycle.io/a": "3",
     "dutycycle.io.example/a": "4",
-}  # fmt: skip
+}
 
 
 def pod(i: int) -> str:

@@ -150,10 +150,13 @@ def test_a_factory_and_an_entry_point(own: str) -> None:
 
 UNTRUSTED = {
     "forgets": "restored from its state, it says something else",
-    "unseeded": "built twice, it says two things", "holds": "which is no part of River",
-    "nothing": "NoneType is none of River's", "breaks": "RuntimeError: not today",
-    "number": "there is no such function", "absent": "there is no such function",
-}  # fmt: skip
+    "unseeded": "built twice, it says two things",
+    "holds": "which is no part of River",
+    "nothing": "NoneType is none of River's",
+    "breaks": "RuntimeError: not today",
+    "number": "there is no such function",
+    "absent": "there is no such function",
+}
 
 
 @pytest.mark.parametrize(("factory", "why"), UNTRUSTED.items())

@@ -28,9 +28,12 @@ from _pytest.mark import ParameterSet
 from tests.support.servers.missing import ServerMissingError
 
 SERVER_FIXTURES = {
-    "kafka_server": "kafka", "secure_kafka_server": "kafka", "postgres_server": "postgres",
-    "prometheus": "prometheus", "kube_server": "kube",
-}  # fmt: skip
+    "kafka_server": "kafka",
+    "secure_kafka_server": "kafka",
+    "postgres_server": "postgres",
+    "prometheus": "prometheus",
+    "kube_server": "kube",
+}
 """The mark of a test that uses the fixture, directly or through another one."""
 
 _STARTS = (

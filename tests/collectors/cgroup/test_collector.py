@@ -101,9 +101,13 @@ def test_no_limit_is_absent_and_idle_is_zero(host: FakeHost) -> None:
     watched = Watched(host)
     watched.tick()
     assert watched.container() == Container(
-        id=A, cpu_util_pct=0, cpu_throttled_pct=0, mem_used_bytes=0, io_read_bytes_per_s=0,
+        id=A,
+        cpu_util_pct=0,
+        cpu_throttled_pct=0,
+        mem_used_bytes=0,
+        io_read_bytes_per_s=0,
         io_write_bytes_per_s=0,
-    )  # fmt: skip
+    )
 
 
 def test_counters_that_start_again_give_no_rate_for_that_tick(host: FakeHost) -> None:

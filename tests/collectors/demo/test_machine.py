@@ -14,8 +14,11 @@ from dutycycle.contract.records.samples import CgroupSample, NvmlSample
 
 START_MS = 1_700_000_000_000
 TYPES: dict[str, type[NvmlSample | CgroupSample | Pod | ProcessSample]] = {
-    "nvml-samples": NvmlSample, "cgroup-samples": CgroupSample, "pods": Pod, "processes": ProcessSample,
-}  # fmt: skip
+    "nvml-samples": NvmlSample,
+    "cgroup-samples": CgroupSample,
+    "pods": Pod,
+    "processes": ProcessSample,
+}
 
 
 def measure(ticks: int, interval_ms: int = 1000, seed: int = 0) -> Iterator[Outgoing]:

@@ -14,11 +14,25 @@ from tests.support.fakes.nvml.probe import Probe
 from tests.support.fakes.nvml.scenario import FakeGpu, Scenario, Signal, ramp
 
 VALUES: dict[str, Signal] = {
-    "util": 97, "mem_util": 41, "mem_used": 5_000_000_000, "mem_total": 150_000_000_000,
-    "mem_reserved": 700_000_000, "power_w": 612.3, "power_limit_w": 700, "energy_j": 918273.1, "temp_c": 61,
-    "slowdown_c": 90, "mem_temp_c": 74, "sm_mhz": 1980, "mem_mhz": 3201, "pcie_rx": 2e9, "pcie_tx": 1e9,
-    "pcie_gen": 5, "pcie_width": 16, "throttle": 0x25,
-}  # fmt: skip
+    "util": 97,
+    "mem_util": 41,
+    "mem_used": 5_000_000_000,
+    "mem_total": 150_000_000_000,
+    "mem_reserved": 700_000_000,
+    "power_w": 612.3,
+    "power_limit_w": 700,
+    "energy_j": 918273.1,
+    "temp_c": 61,
+    "slowdown_c": 90,
+    "mem_temp_c": 74,
+    "sm_mhz": 1980,
+    "mem_mhz": 3201,
+    "pcie_rx": 2e9,
+    "pcie_tx": 1e9,
+    "pcie_gen": 5,
+    "pcie_width": 16,
+    "throttle": 0x25,
+}
 FIELDS = {
     "uuid": "GPU-a",
     "index": 0,

@@ -51,10 +51,15 @@ def test_everything_that_is_known_of_a_process(tmp_path: Path) -> None:
         found = probe.tick().gpu.processes
     assert found == (
         GpuProcess(
-            pid=4711, pod_uid="uid-1", container_id="c1", name="python", gpu_util_pct=95,
-            mem_copy_util_pct=40, mem_used_bytes=2_000_000_000,
+            pid=4711,
+            pod_uid="uid-1",
+            container_id="c1",
+            name="python",
+            gpu_util_pct=95,
+            mem_copy_util_pct=40,
+            mem_used_bytes=2_000_000_000,
         ),
-    )  # fmt: skip
+    )
 
 
 def test_what_is_not_known_is_absent_and_not_idle(tmp_path: Path) -> None:

@@ -12,8 +12,12 @@ GONE = "gone"
 
 def ref(kind: str, name: str, *, uid: str | None = None, controller: bool = True) -> dict[str, Any]:
     return {
-        "apiVersion": "g/v1", "kind": kind, "name": name, "uid": uid or f"u-{name}", "controller": controller,
-    }  # fmt: skip
+        "apiVersion": "g/v1",
+        "kind": kind,
+        "name": name,
+        "uid": uid or f"u-{name}",
+        "controller": controller,
+    }
 
 
 def meta(name: str, *owners: dict[str, Any], uid: str | None = None) -> dict[str, Any]:

@@ -243,7 +243,8 @@ def test_the_job_of_a_pod_is_read_once(server: FakeApi, published: Published) ->
 
 
 @pytest.mark.parametrize(
-    ("groups", "refused"), [({}, {}), ({}, {BATCH: 403}), ({BATCH: JOBS}, {TRAIN: 403}), ({BATCH: []}, {})]
+    ("groups", "refused"),
+    [({}, {}), ({}, {BATCH: 403}), ({BATCH: JOBS}, {TRAIN: 403}), ({BATCH: []}, {})],
 )
 def test_a_job_that_may_not_be_read_is_known_by_its_name(
     server: FakeApi,
@@ -362,7 +363,10 @@ def test_what_is_gone_or_can_be_read_is_not_walked_again(server: FakeApi, publis
 
 
 def test_a_server_that_is_not_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, telemetry: Telemetry, caplog: pytest.LogCaptureFixture
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    telemetry: Telemetry,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path, "http://127.0.0.1:1")))
     caplog.set_level(logging.INFO, logger="dutycycle")

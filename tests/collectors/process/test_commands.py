@@ -35,8 +35,11 @@ def test_the_launcher(case: str) -> None:
 
 
 SPAWNED = (
-    "python", "-c", "from multiprocessing.spawn import spawn_main; spawn_main(5)", "--multiprocessing-fork",
-)  # fmt: skip
+    "python",
+    "-c",
+    "from multiprocessing.spawn import spawn_main; spawn_main(5)",
+    "--multiprocessing-fork",
+)
 TRACKER = ("python", "-c", "from multiprocessing.resource_tracker import main;main(5)")
 SERVER = ("python", "-c", "from multiprocessing.forkserver import main; main(5, 6)")
 WORKERS: dict[str, tuple[list[ProcessEntry], set[int], tuple[tuple[int, ...], str]]] = {

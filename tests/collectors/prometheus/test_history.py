@@ -8,9 +8,12 @@ from collectors.prometheus.history import Chunk, History
 from collectors.prometheus.series import ScrapedSeries
 
 GPU = {
-    "__name__": "DCGM_FI_DEV_GPU_UTIL", "gpu": "0", "UUID": "GPU-1", "Hostname": "node-1",
+    "__name__": "DCGM_FI_DEV_GPU_UTIL",
+    "gpu": "0",
+    "UUID": "GPU-1",
+    "Hostname": "node-1",
     "instance": "a:9400",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(

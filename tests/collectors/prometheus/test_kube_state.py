@@ -39,7 +39,10 @@ def known(*series: ScrapedSeries) -> Pod:
         ([asked(REQUEST, "cpu", 0.5), asked(REQUEST, "cpu", 2, "side")], {"cpu_request": 2.5}),
         ([asked(REQUEST, "memory", 2**30)], {"mem_request_bytes": 2**30}),
         ([one(INFO, 1, container="main"), asked(REQUEST, "nvidia_com_gpu", 2)], {"gpu_request": 2}),
-        ([one(INFO, 1, container="main"), asked(REQUEST, "nvidia_com_mig_1g_5gb", 3)], {"gpu_request": 3}),
+        (
+            [one(INFO, 1, container="main"), asked(REQUEST, "nvidia_com_mig_1g_5gb", 3)],
+            {"gpu_request": 3},
+        ),
         ([one(INFO, 1, container="main"), asked(REQUEST, "ephemeral_storage", 3)], {"gpu_request": 0}),
         ([asked(LIMIT, "cpu", 4)], {"cpu_limit": 4}),
         (

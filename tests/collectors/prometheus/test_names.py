@@ -69,12 +69,16 @@ def test_nobody_and_a_node_own_no_job() -> None:
 def test_names_of_a_scrape_without_honor_labels() -> None:
     renamed = ScrapedSeries(
         {
-            "__name__": "kube_replicaset_owner", "namespace": "monitoring", "pod": "kube-state-metrics-x",
-            "exported_namespace": "team", "replicaset": "web-7d4", "owner_kind": "Deployment",
+            "__name__": "kube_replicaset_owner",
+            "namespace": "monitoring",
+            "pod": "kube-state-metrics-x",
+            "exported_namespace": "team",
+            "replicaset": "web-7d4",
+            "owner_kind": "Deployment",
             "owner_name": "web",
         },
         (),
-    )  # fmt: skip
+    )
     own = {"pod": "kube-state-metrics-x", "namespace": "monitoring", "exported_namespace": "team"}
     who = {"exported_pod": WEB.pod, "created_by_kind": "ReplicaSet", "created_by_name": "web-7d4"}
     pod = ScrapedSeries({"__name__": "kube_pod_info", "uid": UID, **own, **who}, ())

@@ -162,7 +162,10 @@ def test_node_exporter_speaks_for_the_hosts_that_it_knows() -> None:
     found = {one.node: one for one in cgroup_samples(containers, hosts, PodIndex(), TICK)}
     assert {
         node: (one.host.mem_used_bytes, one.host.mem_total_bytes, one.ts_ms) for node, one in found.items()
-    } == {"b": (5, None, 1000), "c": (None, 9, 3000)}
+    } == {
+        "b": (5, None, 1000),
+        "c": (None, 9, 3000),
+    }
 
 
 def test_the_host_name_of_a_node_exporter() -> None:

@@ -57,9 +57,14 @@ class Running:
         self.spool = make_spool(folder, spool_bytes)
         self.outbox = Outbox(self.spool, self.telemetry, memory_bytes)
         self.publisher = Publisher(
-            self.outbox, self.telemetry, Reachability(SETTINGS, self.telemetry), broker.connect,
-            timeouts=timeouts, backoff=Backoff(0.002, 0.002), gather_s=gather_s,
-        )  # fmt: skip
+            self.outbox,
+            self.telemetry,
+            Reachability(SETTINGS, self.telemetry),
+            broker.connect,
+            timeouts=timeouts,
+            backoff=Backoff(0.002, 0.002),
+            gather_s=gather_s,
+        )
         self.task = self.publisher.start()
 
 

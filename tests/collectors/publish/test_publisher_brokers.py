@@ -40,9 +40,12 @@ class Load:
         self.spool = Spool(folder, 64 * MIB)
         self.outbox = Outbox(self.spool, self.telemetry, 16 * MIB)
         self.publisher = Publisher(
-            self.outbox, self.telemetry, Reachability(settings, self.telemetry),
-            lambda: KafkaLink.open(settings), timeouts=PublishTimeouts(spool_s=spool_s, renew_s=renew_s),
-        )  # fmt: skip
+            self.outbox,
+            self.telemetry,
+            Reachability(settings, self.telemetry),
+            lambda: KafkaLink.open(settings),
+            timeouts=PublishTimeouts(spool_s=spool_s, renew_s=renew_s),
+        )
         self.sending = self.publisher.start()
         self.count = 0
         self._ticking = asyncio.create_task(self._tick())

@@ -80,7 +80,13 @@ def test_a_dry_run_says_every_setting_as_json() -> None:
 
 
 def test_without_a_broker_it_says_what_to_give() -> None:
-    done = subprocess.run([*command(), "topics"], env=environ(), capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*command(), "topics"],
+        env=environ(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (done.returncode, "no broker: give --broker" in done.stderr) == (2, True)
 
 

@@ -136,12 +136,16 @@ EVENTS = st.builds(
     st.integers(0, 300) | st.none(),
     st.none()
     | st.builds(
-        HealthCounters, ecc_uncorrected=st.none() | st.integers(0, 3),
-        remap_pending=st.none() | st.booleans(), remap_failed=st.none() | st.booleans(),
-        recovery_action=st.none() | st.integers(0, 12), nvlinks_active=st.none() | st.integers(0, 18),
-        fabric_state=st.none() | st.integers(1, 3), energy_j=st.none() | st.integers(0, 9),
+        HealthCounters,
+        ecc_uncorrected=st.none() | st.integers(0, 3),
+        remap_pending=st.none() | st.booleans(),
+        remap_failed=st.none() | st.booleans(),
+        recovery_action=st.none() | st.integers(0, 12),
+        nvlinks_active=st.none() | st.integers(0, 18),
+        fabric_state=st.none() | st.integers(1, 3),
+        energy_j=st.none() | st.integers(0, 9),
     ),
-)  # fmt: skip
+)
 
 
 @given(st.lists(EVENTS, min_size=1, max_size=12))
@@ -159,8 +163,11 @@ def test_what_is_told_of_every_xid_and_action() -> None:
         assert meaning.action
         assert meaning.name.startswith(f"Xid {code}: ")
         assert (xid_of(code).level == "healthy") or meaning.severity in (
-            "info", "warning", "fatal", "unknown",
-        )  # fmt: skip
+            "info",
+            "warning",
+            "fatal",
+            "unknown",
+        )
     assert {level for _, level in RECOVERY_ACTIONS.values()} <= set(LEVELS)
 
 

@@ -232,7 +232,10 @@ def test_good_values(name: str, text: str, value: Any) -> None:
 )
 def test_bad_values(name: str, text: str, right: str) -> None:
     flag = "--" + FLAGS.get(name, name).replace("_", "-")
-    for source, environ, flags in ((variable(name), {variable(name): text}, {}), (flag, {}, {name: text})):
+    for source, environ, flags in (
+        (variable(name), {variable(name): text}, {}),
+        (flag, {}, {name: text}),
+    ):
         with pytest.raises(SettingError) as caught:
             load(COMPANIONS.get(name, {}) | environ, flags)
         message = str(caught.value)
@@ -325,11 +328,16 @@ def test_near_misses_are_told(name: str, near: str) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *(variable(name) for name in NAMES), "DUTYCYCLE_SASL_PASSWORD_FILE", "DUTYCYCLE_SOMETHING_ELSE",
-        "DUTYCYCLE_TEST_BROKER", "DUTYCYCLE_PORT", "DUTYCYCLE_SERVICE_HOST", "DUTYCYCLE_PORT_9092_TCP_ADDR",
+        *(variable(name) for name in NAMES),
+        "DUTYCYCLE_SASL_PASSWORD_FILE",
+        "DUTYCYCLE_SOMETHING_ELSE",
+        "DUTYCYCLE_TEST_BROKER",
+        "DUTYCYCLE_PORT",
+        "DUTYCYCLE_SERVICE_HOST",
+        "DUTYCYCLE_PORT_9092_TCP_ADDR",
         "NODE",
     ],
-)  # fmt: skip
+)
 def test_what_is_no_near_miss(name: str) -> None:
     assert near_misses({name: "x"}) == []
 

@@ -27,10 +27,14 @@ RECORDS = [
 ]
 
 ANY_RECORD = st.builds(
-    TraceRecord, topic=st.text(), key=st.none() | st.text(), payload=st.none() | st.text().map(str.encode),
-    partition=st.integers(0, 2**31), offset=st.none() | st.integers(0, 2**62),
+    TraceRecord,
+    topic=st.text(),
+    key=st.none() | st.text(),
+    payload=st.none() | st.text().map(str.encode),
+    partition=st.integers(0, 2**31),
+    offset=st.none() | st.integers(0, 2**62),
     ts_ms=st.none() | st.integers(0, 2**42),
-)  # fmt: skip
+)
 
 
 def write(path: Path, records: list[TraceRecord]) -> bytes:
@@ -108,26 +112,31 @@ def test_standard_input_and_output(
         ),
         pytest.param(
             '{"topic":"t","key":"k","payload":{"v":1,"name":"ü"}}',
-            TraceRecord(topic="t", key="k", payload='{"v":1,"name":"ü"}'.encode()), id="payload as an object",
+            TraceRecord(topic="t", key="k", payload='{"v":1,"name":"ü"}'.encode()),
+            id="payload as an object",
         ),
         pytest.param(
-            '{"payload":"x","key":"k","topic":"t"}', TraceRecord(topic="t", key="k", payload=b"x"),
+            '{"payload":"x","key":"k","topic":"t"}',
+            TraceRecord(topic="t", key="k", payload=b"x"),
             id="only what is required",
         ),
         pytest.param(
-            '{"topic":"t","key":"k","payload":null}', TraceRecord(topic="t", key="k", payload=None),
+            '{"topic":"t","key":"k","payload":null}',
+            TraceRecord(topic="t", key="k", payload=None),
             id="tombstone",
         ),
         pytest.param(
-            '{"topic":"t","key":null,"payload":""}', TraceRecord(topic="t", key=None, payload=b""),
+            '{"topic":"t","key":null,"payload":""}',
+            TraceRecord(topic="t", key=None, payload=b""),
             id="no key, empty payload",
         ),
         pytest.param(
             '{"topic":"t","key":"k","payload":"x","partition":null,"offset":null,"ts":null}',
-            TraceRecord(topic="t", key="k", payload=b"x"), id="null counts as absent",
+            TraceRecord(topic="t", key="k", payload=b"x"),
+            id="null counts as absent",
         ),
     ],
-)  # fmt: skip
+)
 def test_lines_that_others_wrote(line: str, record: TraceRecord) -> None:
     assert decode_line(line.encode()) == record
 

@@ -160,8 +160,11 @@ def test_the_windows_of_a_replay_equal_its_samples_where_maxima_are_the_driver_s
     trace, truth = str(tmp_path / "demo.jsonl"), tmp_path / "truth.jsonl"
     assert main(["demo", "--out", trace, "--duration", "2m", "--start", "2026-11-20T10:00:00Z"]) == 0
     line = {
-        "subject": "node/demo", "metric": "mem_used_bytes", "from_ms": 1795168840000, "to_ms": 1795168900000,
-    }  # fmt: skip
+        "subject": "node/demo",
+        "metric": "mem_used_bytes",
+        "from_ms": 1795168840000,
+        "to_ms": 1795168900000,
+    }
     truth.write_bytes(orjson.dumps(line))
     out = tmp_path / "scored"
     assert main(["replay", trace, "--score", str(truth), "--out", str(out)]) == 0

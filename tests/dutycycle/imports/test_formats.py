@@ -114,7 +114,8 @@ GPU-I 0   0.260   0.500   512     N/A       N/A         N/A        N/A     N/A
     reader = dmon(0, 1000)
     first, slice_0, slice_8, second, again = rows(reader, log)
     assert first == Row(
-        0, {"index": 1, "mem_used_bytes": 900 * MIB, "power_w": 300, "nvlink_bytes_per_s": 1_024_000_000}
+        0,
+        {"index": 1, "mem_used_bytes": 900 * MIB, "power_w": 300, "nvlink_bytes_per_s": 1_024_000_000},
     )
     assert second.fields["sw_power_cap_pct"] == 25
     assert second.fields["thermal_pct"] == 100
@@ -427,10 +428,21 @@ def test_a_mapping_names_what_the_log_has() -> None:
 @pytest.mark.parametrize(
     "cell",
     [
-        "N/A", "[N/A]", "[Unknown Error]", "[GPU is lost]", "ERR!", "nan", "None", "-", "", "nan %", "N/A%",
-        "?", "-- %",
+        "N/A",
+        "[N/A]",
+        "[Unknown Error]",
+        "[GPU is lost]",
+        "ERR!",
+        "nan",
+        "None",
+        "-",
+        "",
+        "nan %",
+        "N/A%",
+        "?",
+        "-- %",
     ],
-)  # fmt: skip
+)
 def test_what_was_not_measured_is_absent(cell: str) -> None:
     text = f"timestamp,index,util,power.draw\n1605188891.412,1,{cell},80\n"
     assert rows(smi(), text) == [Row(AT_MS, {"index": 1, "power_w": 80})]
@@ -576,10 +588,18 @@ MEASURED = {"index": 0, "gpu_util_pct": 50, "mem_used_bytes": 1000 * MIB, "power
         "20201112134811.412,0,50,1048576000,70000,45\n".replace("34811.412", "34811"),
     ],
     ids=[
-        "bars", "spaces", "tabs and decimal commas", "French", "Spanish", "Japanese, full-width",
-        "Python's logging", "Python's logging, at the end", "Chinese", "rocm-smi",
+        "bars",
+        "spaces",
+        "tabs and decimal commas",
+        "French",
+        "Spanish",
+        "Japanese, full-width",
+        "Python's logging",
+        "Python's logging, at the end",
+        "Chinese",
+        "rocm-smi",
     ],
-)  # fmt: skip
+)
 def test_a_log_is_read_however_it_is_written(text: str) -> None:
     (row,) = rows(smi(), text)
     assert (row.ts_ms // 1000, row.fields) == (AT_MS // 1000, MEASURED)

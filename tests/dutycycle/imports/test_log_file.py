@@ -45,10 +45,13 @@ def test_lines_are_the_same_in_each_packing(suffix: str, encoding: str, end: str
 @pytest.mark.parametrize(
     "written",
     [
-        "{time} stdout F {line}\n", "[pod/gpu-log-x/main] {line}\n", "[pod/gpu-log-x/main] {time} {line}\n",
-        "{time} {line}\n", '{{"log":"{line}\\n","stream":"stdout","time":"{time}"}}\n',
+        "{time} stdout F {line}\n",
+        "[pod/gpu-log-x/main] {line}\n",
+        "[pod/gpu-log-x/main] {time} {line}\n",
+        "{time} {line}\n",
+        '{{"log":"{line}\\n","stream":"stdout","time":"{time}"}}\n',
     ],
-)  # fmt: skip
+)
 def test_the_log_of_a_container_has_the_lines_of_its_program(written: str, tmp_path: Path) -> None:
     lines = [
         written.format(line=line, time=f"2026-11-20T10:00:0{at}.123456789Z") for at, line in enumerate(LINES)

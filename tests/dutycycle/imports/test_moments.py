@@ -54,11 +54,16 @@ def test_a_time_is_read_however_it_is_written(text: str, unit: str | None) -> No
 @pytest.mark.parametrize(
     "text",
     [
-        "Fri Nov 20 10:00:00 2026", "Fri Nov 20 10:00:00 CET 2026", "Fri Nov 20 09:00:00 UTC 2026",
-        "Fri Nov 20 09:00:00 AM UTC 2026", "Fri Nov 20 06:00:00 -03 2026", "Fri 20 Nov 10:00:00 CET 2026",
-        "Fri 20 Nov 2026 10:00:00 AM CET", "Fri, 20 Nov 2026 14:45:00 +0545",
+        "Fri Nov 20 10:00:00 2026",
+        "Fri Nov 20 10:00:00 CET 2026",
+        "Fri Nov 20 09:00:00 UTC 2026",
+        "Fri Nov 20 09:00:00 AM UTC 2026",
+        "Fri Nov 20 06:00:00 -03 2026",
+        "Fri 20 Nov 10:00:00 CET 2026",
+        "Fri 20 Nov 2026 10:00:00 AM CET",
+        "Fri, 20 Nov 2026 14:45:00 +0545",
     ],
-)  # fmt: skip
+)
 def test_a_date_of_the_shell_is_read(text: str) -> None:
     assert Clock(BERLIN).read_ms(text) == START_MS
 

@@ -145,8 +145,11 @@ def a_run(*, nested: bool = True, exit_code: int | None = 0, own: bool = True) -
         if second and second % 2 == 0:
             step = second // 2
             values = {
-                "train/loss": 1 / step, "train/global_step": step, "_step": step // 2, "_runtime": second,
-            }  # fmt: skip
+                "train/loss": 1 / step,
+                "train/global_step": step,
+                "_step": step // 2,
+                "_runtime": second,
+            }
             messages.append(history(START_S + second, values, nested=nested))
         if second % 10 == 0:
             used = {"gpu.process.1.gpu": 97.0} if own else {}
@@ -255,7 +258,11 @@ def test_what_w_and_b_wrote_beside_the_run_is_read(
 
 
 def test_what_was_not_measured_is_absent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    figures = {"gpu.0.gpu": float("nan"), "gpu.0.powerWatts": 80.0, "gpu.0.temp": 4294967295}
+    figures = {
+        "gpu.0.gpu": float("nan"),
+        "gpu.0.powerWatts": 80.0,
+        "gpu.0.temp": 4294967295,
+    }
     records = imported(tmp_path, [run(START_S), stats(START_S, figures), stats(START_S + 5, figures)])
     assert records["nvml-samples"][0]["gpus"][0] == {
         "uuid": "gpu-0", "index": 0, "power_w": 80, "allocated": [

@@ -36,9 +36,12 @@ from tests.support.telemetry_pages import readiness
 
 PASSWORD = "only-for-tests-too"
 OPERATIONS = {
-    "Read": AclOperation.READ, "Write": AclOperation.WRITE, "Describe": AclOperation.DESCRIBE,
-    "DescribeConfigs": AclOperation.DESCRIBE_CONFIGS, "Create": AclOperation.CREATE,
-}  # fmt: skip
+    "Read": AclOperation.READ,
+    "Write": AclOperation.WRITE,
+    "Describe": AclOperation.DESCRIBE,
+    "DescribeConfigs": AclOperation.DESCRIBE_CONFIGS,
+    "Create": AclOperation.CREATE,
+}
 
 
 class User:

@@ -50,10 +50,13 @@ class World:
             _coordinator=self.coordinator, _subscription=SimpleNamespace(subscription=subscription)
         )
         self.consumer = SimpleNamespace(
-            _thread=SimpleNamespace(_consumer=self.client), is_member=lambda: self.member,
-            trouble=lambda: self.stuck, behind=lambda: self.behind, missing_topics=lambda: self.missing,
+            _thread=SimpleNamespace(_consumer=self.client),
+            is_member=lambda: self.member,
+            trouble=lambda: self.stuck,
+            behind=lambda: self.behind,
+            missing_topics=lambda: self.missing,
             _is_changelog_tp=lambda tp: tp.topic.startswith("t.state-"),
-        )  # fmt: skip
+        )
         recovery = SimpleNamespace(
             _recovery_started_at=None, _recovery_ended_at=None, active_offsets={"changelog": 5}
         )

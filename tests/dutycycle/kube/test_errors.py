@@ -5,11 +5,17 @@ import pytest
 from dutycycle.kube.errors import BusyError, GoneError, RefusedError, error_of_answer, retry_after_s
 
 ERRORS: dict[int, tuple[type[Exception], float | None, bool]] = {
-    404: (GoneError, None, False), 403: (RefusedError, None, False), 422: (RefusedError, None, False),
-    401: (BusyError, 7, True), 409: (BusyError, 7, False), 410: (BusyError, 7, False),
-    429: (BusyError, 7, True), 500: (BusyError, 7, False), 503: (BusyError, 7, True),
+    404: (GoneError, None, False),
+    403: (RefusedError, None, False),
+    422: (RefusedError, None, False),
+    401: (BusyError, 7, True),
+    409: (BusyError, 7, False),
+    410: (BusyError, 7, False),
+    429: (BusyError, 7, True),
+    500: (BusyError, 7, False),
+    503: (BusyError, 7, True),
     504: (BusyError, 7, False),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("status", "expected"), ERRORS.items(), ids=map(str, ERRORS))

@@ -36,9 +36,13 @@ GET_AND_PATCH = ["get", "patch"]
 ALL = ["get", "list", "patch"]
 SPEC = {"containers": [{"name": "main", "image": "example.org/train:1"}], "nodeName": "gpu-a"}
 JOBS = {
-    "kubeflow.org/v2beta1": "MPIJob", "kubeflow.org/v1": "PyTorchJob", "jobset.x-k8s.io/v1alpha2": "JobSet",
-    "ray.io/v1": "RayJob", "trainer.kubeflow.org/v1alpha1": "TrainJob", "example.com/v1": "Experiment",
-}  # fmt: skip
+    "kubeflow.org/v2beta1": "MPIJob",
+    "kubeflow.org/v1": "PyTorchJob",
+    "jobset.x-k8s.io/v1alpha2": "JobSet",
+    "ray.io/v1": "RayJob",
+    "trainer.kubeflow.org/v1alpha1": "TrainJob",
+    "example.com/v1": "Experiment",
+}
 
 
 def account(kube: Kube, namespace: str, verbs: list[str], resources: tuple[str, ...] = ("*",)) -> Client:

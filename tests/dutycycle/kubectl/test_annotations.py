@@ -59,9 +59,15 @@ def test_what_the_sink_writes_on_a_pod_is_read() -> None:
     )  # fmt: skip
     found = ours(annotations(pod_values(record)), "dutycycle.io")
     assert of_pod(found) == MaxUsage(
-        gpus=2, gpu_pct=97, gpu_mem_bus_pct=41, cpu_pct=272, cpu_p95_pct=204, mem_mb=2400, net_mbps=62.4,
+        gpus=2,
+        gpu_pct=97,
+        gpu_mem_bus_pct=41,
+        cpu_pct=272,
+        cpu_p95_pct=204,
+        mem_mb=2400,
+        net_mbps=62.4,
         disk=0,
-    )  # fmt: skip
+    )
     assert found["updated"] == "2023-11-14T22:13:20Z"
 
 
@@ -169,12 +175,19 @@ def test_a_name_that_was_cut_is_shown_whole() -> None:
 
 
 @pytest.mark.parametrize(
-    "spoilt", ["", "{", "[1]", "null", '"text"', '{"gpu_0_7":"97"}', '{"gpu_x":97}', '{"gpu_0_7":true}']
+    "spoilt",
+    ["", "{", "[1]", "null", '"text"', '{"gpu_0_7":"97"}', '{"gpu_x":97}', '{"gpu_0_7":true}'],
 )
 def test_what_somebody_has_spoilt_is_as_if_it_were_not_there(spoilt: str) -> None:
     names = (
-        "gpu_util", "max_cpu_util", "gpu-static", "gpu-0", "bert-worker-0", "pods_omitted", "pods_summary",
-    )  # fmt: skip
+        "gpu_util",
+        "max_cpu_util",
+        "gpu-static",
+        "gpu-0",
+        "bert-worker-0",
+        "pods_omitted",
+        "pods_summary",
+    )
     found = ours(
         {f"dutycycle.io/{name}": spoilt for name in names} | {"x.io/gpu_util": '{"gpu_0":1}'}, "dutycycle.io"
     )

@@ -123,8 +123,19 @@ def test_a_node_is_one_line_or_one_for_each_gpu(user: User, node: str) -> None:
     rows = user.lines("top", "nodes")
     (line,) = (row for row in rows if row[0] == node)
     assert line[1:] == [
-        "2", "Tesla", "K80", "12GB", "9.5GB", "12.3GB", "1", "100%", "66%", "mixed", "-0.4", "-",
-    ]  # fmt: skip
+        "2",
+        "Tesla",
+        "K80",
+        "12GB",
+        "9.5GB",
+        "12.3GB",
+        "1",
+        "100%",
+        "66%",
+        "mixed",
+        "-0.4",
+        "-",
+    ]
     first, second = (row[1:] for row in user.lines("top", "node", "--gpus") if row[0] == node)
     assert first == ["0", "9.5GB", "2.5GB", "1", "100%", "66%", "13.2s", "-0.4", "-"]
     assert second == ["1", "0MB", "9.8GB", "0", "0%", "-", "no", "-", "-"]

@@ -98,11 +98,16 @@ def test_of_a_job(kube: Kube, user: User, namespace: str, tmp_path: Path) -> Non
     status, stdout, stderr = user.run("why", "mpijob/bert", "-n", namespace)
     assert (status, stderr) == (0, "")
     assert stdout.splitlines() == [
-        f"mpijob {namespace}/bert", "  at most      GPU 100%, GPU memory 11.7GB, CPU 300% of a core",
-        "  pods         2", "  cycle        12.5s", "  forecast     GPU memory 81.2GB in 300s",
+        f"mpijob {namespace}/bert",
+        "  at most      GPU 100%, GPU memory 11.7GB, CPU 300% of a core",
+        "  pods         2",
+        "  cycle        12.5s",
+        "  forecast     GPU memory 81.2GB in 300s",
         "  last sample  not known: its pods are gone, or a node of theirs has no heartbeat",
-        "  kind         training", "  bottleneck   imbalance", "  advice       not known yet",
-    ]  # fmt: skip
+        "  kind         training",
+        "  bottleneck   imbalance",
+        "  advice       not known yet",
+    ]
     record = bert(namespace, made["metadata"]["uid"])
     _, stdout, _ = user.run("why", "mpijob/bert", "-n", namespace, "--records", stored(tmp_path, record))
     assert "  on average   CPU 76%, over 9s\n" in stdout

@@ -115,9 +115,12 @@ def test_columns_give_way_to_a_narrow_terminal_and_grow_on_a_wide_one() -> None:
         for width in (10, 16, 22, 27, 40)
     }
     assert kept == {
-        10: [("a", 4)], 16: [("a", 4), ("c", 4), ("d", 6)], 22: [("a", 4), ("c", 4), ("d", 12)],
-        27: [("a", 4), ("b", 4), ("c", 4), ("d", 12)], 40: [("a", 4), ("b", 4), ("c", 4), ("d", 25)],
-    }  # fmt: skip
+        10: [("a", 4)],
+        16: [("a", 4), ("c", 4), ("d", 6)],
+        22: [("a", 4), ("c", 4), ("d", 12)],
+        27: [("a", 4), ("b", 4), ("c", 4), ("d", 12)],
+        40: [("a", 4), ("b", 4), ("c", 4), ("d", 25)],
+    }
 
 
 def test_rows_whose_value_is_not_known_come_last_both_ways() -> None:

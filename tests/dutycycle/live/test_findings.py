@@ -6,7 +6,19 @@ from dutycycle.live.lines import LinePrinter, plain_lines
 from dutycycle.live.model.subjects import Row
 from dutycycle.live.views.findings import activity, cycle_words, forecast_words, full_words, says
 from dutycycle.live.views.warnings import warning_line, warnings
-from tests.support.live import GPU, POD, POD_SUBJECT, ahead, cgroup, cycles, fed, feed, insight, nvml, trends
+from tests.support.live import (
+    GPU,
+    POD,
+    POD_SUBJECT,
+    ahead,
+    cgroup,
+    cycles,
+    fed,
+    feed,
+    insight,
+    nvml,
+    trends,
+)
 
 
 def trend(row: Row) -> str:

@@ -22,7 +22,11 @@ from tests.support.kafka import send
 JOB = JobRef(api_version="batch/v1", kind="Job", name="bert", uid="j")
 FIRST, NEWEST, ALONE = (
     Pod(uid=uid, namespace="ml", name=name, node="a", phase="Running", started_ms=started_ms, job=job)
-    for uid, name, started_ms, job in (("p1", "b-0", 5, JOB), ("p2", "b-0", 9, JOB), ("q", "x", 1, None))
+    for uid, name, started_ms, job in (
+        ("p1", "b-0", 5, JOB),
+        ("p2", "b-0", 9, JOB),
+        ("q", "x", 1, None),
+    )
 )
 
 
@@ -56,7 +60,10 @@ def test_it_is_published_for_the_newest_pod_of_the_name_and_for_its_job(
     export = write_export(waits_for_data(), tmp_path / "report1.sqlite")
     assert main(["profile", str(export), "--pod", "ml/b-0", *flags]) == 0
     out, err = capsys.readouterr()
-    assert ("held back by: input (98% sure)" in out, err) == (True, "published for pod ml/b-0 of job bert\n")
+    assert ("held back by: input (98% sure)" in out, err) == (
+        True,
+        "published for pod ml/b-0 of job bert\n",
+    )
     assert main(["profile", str(export), "--pod", "x", "--format", "json", *flags]) == 0
     found = on_topic(broker)
     assert found.keys() == {"p2", "j", "q"}

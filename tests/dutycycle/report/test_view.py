@@ -29,8 +29,13 @@ def gpus(node: str, second: int, **users: list[str]) -> tuple[str, Mapping[str, 
         for name, uids in users.items()
     ]  # fmt: skip
     head = {
-        "v": 1, "node": node, "collector": "c", "seq": second, "ts_ms": 1000 * second, "interval_ms": 1000,
-    }  # fmt: skip
+        "v": 1,
+        "node": node,
+        "collector": "c",
+        "seq": second,
+        "ts_ms": 1000 * second,
+        "interval_ms": 1000,
+    }
     return "nvml-samples", {**head, "gpus": found}
 
 

@@ -79,11 +79,21 @@ def test_priorities_know_only_jobs_that_have_ended() -> None:
     ]  # fmt: skip
     workload = JobTrace(jobs, EIGHT)
     assert WAYS["ours"][1](workload, policy, 0).run().began_s.tolist() == [
-        0, 100, 4100, 10_000, 10_700, 10_100,
-    ]  # fmt: skip
+        0,
+        100,
+        4100,
+        10_000,
+        10_700,
+        10_100,
+    ]
     assert WAYS["oracle"][1](workload, policy, 0).run().began_s.tolist() == [
-        0, 700, 100, 10_000, 10_700, 10_100,
-    ]  # fmt: skip
+        0,
+        700,
+        100,
+        10_000,
+        10_700,
+        10_100,
+    ]
 
 
 def test_durations_of_the_future_change_no_priority() -> None:

@@ -117,8 +117,11 @@ def test_the_pod_has_its_uid_its_job_and_its_end(trace: Path) -> None:
     pods = records(trace)["pods"]
     first, ended, gone, tombstone = pods
     assert (first["uid"], first["name"], first["namespace"], first["node"]) == (
-        UID, "bert-0", "team", "gpu-a",
-    )  # fmt: skip
+        UID,
+        "bert-0",
+        "team",
+        "gpu-a",
+    )
     assert (first["phase"], first["gpu_request"]) == ("Running", 1)
     assert (first["job"]["kind"], first["job"]["name"]) == ("Job", "bert")
     assert ended["phase"] == "Succeeded"

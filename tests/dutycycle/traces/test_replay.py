@@ -62,8 +62,15 @@ def test_what_a_replay_finds(trace: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     found = by_topic(out)
     assert set(found) == {
-        "window-aggregates", "trends", "cycles", "pod-peaks", "job-peaks", "insights", "usage", "node-peaks",
-    }  # fmt: skip
+        "window-aggregates",
+        "trends",
+        "cycles",
+        "pod-peaks",
+        "job-peaks",
+        "insights",
+        "usage",
+        "node-peaks",
+    }
     (job,) = {one["job"]["uid"]: one for one in found["job-peaks"]}.values()  # type: ignore[index]  # JSON
     assert sorted(job["pods"]) == [f"train-0-worker-{n}" for n in range(4)]  # type: ignore[call-overload]  # JSON
     windows = [w for w in found["window-aggregates"] if w["size_ms"] == 60_000]

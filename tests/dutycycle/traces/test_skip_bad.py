@@ -85,5 +85,9 @@ def test_a_cut_off_file_is_read_as_far_as_it_goes(
 def test_nothing_good_is_no_success(tmp_path: Path) -> None:
     trace = tmp_path / "bad.jsonl"
     trace.write_bytes(BAD[0])
-    done = subprocess.run([*command(), "replay", str(trace), "--skip-bad"], capture_output=True, check=False)
+    done = subprocess.run(
+        [*command(), "replay", str(trace), "--skip-bad"],
+        capture_output=True,
+        check=False,
+    )
     assert (done.returncode, b"no samples to replay" in done.stderr) == (1, True)

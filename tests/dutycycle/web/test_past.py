@@ -62,8 +62,13 @@ def test_a_gpu_has_its_hours_and_those_who_used_it(records_url: str) -> None:
 def test_what_happened_is_of_the_gpu_and_of_the_time(records_url: str) -> None:
     at_ms = hour_before(3)
     of: Any = {
-        "node": "gpu-a", "collector": "c", "kind": "xid", "severity": "reset", "name": "Xid 79", "code": 79,
-    }  # fmt: skip
+        "node": "gpu-a",
+        "collector": "c",
+        "kind": "xid",
+        "severity": "reset",
+        "name": "Xid 79",
+        "code": 79,
+    }
     pod = HitPod(uid="p", namespace="ml", name="train")
     write_records(
         records_url,

@@ -172,8 +172,11 @@ async def test_only_what_the_guide_names_is_left_and_nothing_of_the_users_is_tak
         admin.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     users = {"dutycycle.io/trial": "gpus=1", "example.org/a": "1"}
     metadata = {
-        "name": "train-0", "namespace": "ml", "annotations": users, "labels": {"dutycycle.io/keep": "true"},
-    }  # fmt: skip
+        "name": "train-0",
+        "namespace": "ml",
+        "annotations": users,
+        "labels": {"dutycycle.io/keep": "true"},
+    }
     spec = {"containers": [{"name": "c", "image": "i"}]}
     pod = admin.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
     node = admin.create(
@@ -212,4 +215,7 @@ async def test_only_what_the_guide_names_is_left_and_nothing_of_the_users_is_tak
     assert all(name.rpartition("/")[2] in GUIDE for name in left)
     taken = {name: (thing, after.get(name)) for name, thing in before.items() if after.get(name) != thing}
     assert not {name for name in taken if not of_the_server(name)}, taken
-    assert (after["Pod ml/train-0"]["annotations"], after["Node /gpu-a"]["labels"]) == (users, {"zone": "a"})
+    assert (after["Pod ml/train-0"]["annotations"], after["Node /gpu-a"]["labels"]) == (
+        users,
+        {"zone": "a"},
+    )

@@ -357,8 +357,11 @@ def test_what_cannot_run_is_said_in_one_line_and_leaves_nothing(
 def test_what_it_waits_for_is_said(kube: Kube, cluster: Cluster, kubelet: ProcessKubelet, user: User) -> None:
     hard = {"hard": {"pods": "2"}}
     quota = {
-        "apiVersion": "v1", "kind": "ResourceQuota", "spec": hard, "status": hard | {"used": {"pods": "0"}},
-    }  # fmt: skip
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "spec": hard,
+        "status": hard | {"used": {"pods": "0"}},
+    }
     kube.admin.create(quota | {"metadata": {"name": "two", "namespace": cluster.namespace}})
     file = user.file(pod("many", gpus=9), pod("no-image", image=NO_SUCH_IMAGE), job("third"))
     waits = (

@@ -117,13 +117,16 @@ async def test_between_two_looks_samples_are_not_decoded(api: FakeApi) -> None:
 
 
 PASSING = {
-    "conflict": [Trouble(409)], "too many requests": [Trouble(429, {"Retry-After": "1"})],
+    "conflict": [Trouble(409)],
+    "too many requests": [Trouble(429, {"Retry-After": "1"})],
     "too many requests, without a hint": [Trouble(429)],
-    "a broken server": [Trouble(500), Trouble(503, body="not JSON")], "a token that rotated": [Trouble(401)],
-    "an answer that does not come": [Trouble(delay_s=1.0)], "a cut connection": [Trouble(cut=True)],
+    "a broken server": [Trouble(500), Trouble(503, body="not JSON")],
+    "a token that rotated": [Trouble(401)],
+    "an answer that does not come": [Trouble(delay_s=1.0)],
+    "a cut connection": [Trouble(cut=True)],
     "no JSON": [Trouble(200, body="<html>")],
     "trouble while reading": [Trouble(500, method="GET"), Trouble(429, method="GET")],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("trouble", PASSING.values(), ids=PASSING.keys())

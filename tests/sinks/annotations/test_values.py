@@ -71,10 +71,15 @@ def test_a_pod_as_in_the_contract() -> None:
         processes={"gpu-a/0/827505": {"gpu_util_pct": made.peak(27), "mem_copy_util_pct": made.peak(11)}},
     )  # fmt: skip
     assert wanted(record, target=pod_target(record.pod)) == {
-        "gpu_util": {"gpu_0_827505": 27}, "gpu_mem_util": {"gpu_0_827505": 11}, "max_cpu_util": 271.82,
-        "cpu_util_p95": 240, "max_cpu_mem_mb": 245.7, "max_network_mbps": 62.4, "max_disk_io": 0,
+        "gpu_util": {"gpu_0_827505": 27},
+        "gpu_mem_util": {"gpu_0_827505": 11},
+        "max_cpu_util": 271.82,
+        "cpu_util_p95": 240,
+        "max_cpu_mem_mb": 245.7,
+        "max_network_mbps": 62.4,
+        "max_disk_io": 0,
         "updated": "2023-11-14T22:13:20Z",
-    }  # fmt: skip
+    }
 
 
 def test_a_job_as_in_the_contract() -> None:
@@ -154,12 +159,20 @@ STATES: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     ),
     "a training that reports": (
         {
-            "period_s": 2, "confidence": 0.99, "period_source": "reported", "cycle_steps": 1,
-            "steps_per_s": 0.5, "samples_per_s": 128.04,
+            "period_s": 2,
+            "confidence": 0.99,
+            "period_source": "reported",
+            "cycle_steps": 1,
+            "steps_per_s": 0.5,
+            "samples_per_s": 128.04,
         },
         {
-            "cycle_period_s": "2", "cycle_confidence": "0.99", "cycle_source": "reported", "cycle_steps": "1",
-            "steps_per_s": "0.5", "samples_per_s": "128",
+            "cycle_period_s": "2",
+            "cycle_confidence": "0.99",
+            "cycle_source": "reported",
+            "cycle_steps": "1",
+            "steps_per_s": "0.5",
+            "samples_per_s": "128",
         },
     ),
     "memory runs out": ({"mem_full_ms": 1_700_000_000_000}, {"mem_full_at": "2023-11-14T22:13:20Z"}),
@@ -175,7 +188,7 @@ STATES: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
         },
     ),
     "nothing": ({}, {}),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("state", "expected"), STATES.values(), ids=STATES.keys())

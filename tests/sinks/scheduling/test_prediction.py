@@ -12,9 +12,13 @@ from sinks.scheduling.core.prediction import predict
 from tests.support.examples import examples
 
 BERT = Template(
-    "ml", owner="a1", image="bert:3", command=("train", "--large"), labels=frozenset({("app", "bert")}),
+    "ml",
+    owner="a1",
+    image="bert:3",
+    command=("train", "--large"),
+    labels=frozenset({("app", "bert")}),
     gpus=8,
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize(

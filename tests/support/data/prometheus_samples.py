@@ -8,8 +8,11 @@ OTHER_UID = "99999999-2222-3333-4444-555555555555"
 CID = "c" * 64
 SLICE = f"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{UID.replace('-', '_')}.slice"
 IN_POD = {
-    "id": f"{SLICE}/cri-containerd-{CID}.scope", "namespace": "team", "pod": "bert-0", "container": "main",
-}  # fmt: skip
+    "id": f"{SLICE}/cri-containerd-{CID}.scope",
+    "namespace": "team",
+    "pod": "bert-0",
+    "container": "main",
+}
 SANDBOX = {"id": f"{SLICE}/cri-containerd-{'5' * 64}.scope", "namespace": "team", "pod": "bert-0"}
 TICK = Tick(node="me", collector="c", seq=7, ts_ms=1, interval_ms=1000, monotonic_s=0)
 

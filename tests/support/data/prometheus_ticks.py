@@ -32,7 +32,11 @@ class Records:
         settings = PrometheusSettings(prometheus=url, **access)
         self.reader = AnswerReader(settings)
         self.collector = PrometheusCollector(
-            PrometheusSource(settings), self.telemetry, self.reader, uid_of=uid_of, retire_s=600
+            PrometheusSource(settings),
+            self.telemetry,
+            self.reader,
+            uid_of=uid_of,
+            retire_s=600,
         )
         self.gpus: list[NvmlSample] = []
         self.use: list[CgroupSample] = []

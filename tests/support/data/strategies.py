@@ -45,11 +45,15 @@ def _record(info: inspect.StructType) -> st.SearchStrategy[Any]:
 
 
 _MAKERS: dict[Any, Callable[[Any], st.SearchStrategy[Any]]] = {
-    inspect.StructType: _record, inspect.UnionType: lambda info: st.one_of(*map(_value, info.types)),
-    inspect.NoneType: lambda _: st.none(), inspect.BoolType: lambda _: st.booleans(),
-    inspect.IntType: _integer, inspect.FloatType: _float, inspect.StrType: _text,
+    inspect.StructType: _record,
+    inspect.UnionType: lambda info: st.one_of(*map(_value, info.types)),
+    inspect.NoneType: lambda _: st.none(),
+    inspect.BoolType: lambda _: st.booleans(),
+    inspect.IntType: _integer,
+    inspect.FloatType: _float,
+    inspect.StrType: _text,
     inspect.BytesType: lambda info: st.binary(min_size=info.min_length or 0, max_size=_MAX_TEXT),
     inspect.VarTupleType: lambda info: st.lists(_value(info.item_type), max_size=3).map(tuple),
     inspect.TupleType: lambda info: st.tuples(*map(_value, info.item_types)),
     inspect.DictType: lambda info: st.dictionaries(_KEYS, _value(info.value_type), max_size=2),
-}  # fmt: skip
+}

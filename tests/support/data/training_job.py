@@ -38,10 +38,14 @@ def training_job(
         "started_ms": START_MS,
         "gpu_request": gpus,
         "job": {
-            "api_version": "kubeflow.org/v1", "kind": "PyTorchJob", "name": "bert", "uid": "job-1",
-            "role": "worker", "replica": 0,
+            "api_version": "kubeflow.org/v1",
+            "kind": "PyTorchJob",
+            "name": "bert",
+            "uid": "job-1",
+            "role": "worker",
+            "replica": 0,
         },
-    }  # fmt: skip
+    }
     yield _record("pods", UID, pod, START_MS)
     energy = [0.0] * gpus
     for seq in range(seconds * 1000 // step_ms):
@@ -93,11 +97,15 @@ def _gpu(index: int, second: float, does: str, chance: random.Random) -> dict[st
         "throttle": ["hw_thermal_slowdown"] if hot else [],
         "processes": [
             {
-                "pid": 4000 + index, "pod_uid": UID, "container_id": "c1", "name": "python",
-                "gpu_util_pct": util, "mem_used_bytes": memory,
+                "pid": 4000 + index,
+                "pod_uid": UID,
+                "container_id": "c1",
+                "name": "python",
+                "gpu_util_pct": util,
+                "mem_used_bytes": memory,
             }
         ],
-    }  # fmt: skip
+    }
 
 
 def _host(does: str, chance: random.Random) -> dict[str, object]:
@@ -106,18 +114,31 @@ def _host(does: str, chance: random.Random) -> dict[str, object]:
     written = 550e6 if does == "checkpoint" else 0
     use = round(cpu * chance.uniform(0.9, 1.1), 1)
     container = {
-        "id": "c1", "cpu_util_pct": use, "cpu_throttled_pct": 0, "mem_used_bytes": 48 * GIB,
-        "mem_limit_bytes": 200 * GIB, "io_read_bytes_per_s": read, "io_write_bytes_per_s": written,
-    }  # fmt: skip
+        "id": "c1",
+        "cpu_util_pct": use,
+        "cpu_throttled_pct": 0,
+        "mem_used_bytes": 48 * GIB,
+        "mem_limit_bytes": 200 * GIB,
+        "io_read_bytes_per_s": read,
+        "io_write_bytes_per_s": written,
+    }
     host = {
-        "cpu_util_pct": use + 40, "cpu_count": 64, "mem_used_bytes": 80 * GIB, "mem_total_bytes": 1024 * GIB,
-        "disk_read_bytes_per_s": read, "disk_write_bytes_per_s": written, "net_rx_bytes_per_s": 12_000_000,
+        "cpu_util_pct": use + 40,
+        "cpu_count": 64,
+        "mem_used_bytes": 80 * GIB,
+        "mem_total_bytes": 1024 * GIB,
+        "disk_read_bytes_per_s": read,
+        "disk_write_bytes_per_s": written,
+        "net_rx_bytes_per_s": 12_000_000,
         "net_tx_bytes_per_s": 9_000_000,
-    }  # fmt: skip
+    }
     pod = {
-        "uid": UID, "qos": "burstable", "containers": [container],
-        "net_rx_bytes_per_s": 3_000_000 if does == "working" else 0, "net_tx_bytes_per_s": 2_000_000,
-    }  # fmt: skip
+        "uid": UID,
+        "qos": "burstable",
+        "containers": [container],
+        "net_rx_bytes_per_s": 3_000_000 if does == "working" else 0,
+        "net_tx_bytes_per_s": 2_000_000,
+    }
     return {"host": host, "pods": [pod]}
 
 

@@ -84,13 +84,16 @@ def _of_gpus() -> list[Panel]:
     """What the newest sample of a node has of each GPU, by the catalogue, but what few have asked for."""
     return [
         line(
-            row.title, row.sentence, f"dutycycle_{row.series.name}{{{_NODE}}}", _GPU_LINE,
+            row.title,
+            row.sentence,
+            f"dutycycle_{row.series.name}{{{_NODE}}}",
+            _GPU_LINE,
             next(unit for end, unit in _UNITS.items() if row.series.name.endswith(end)),
             most=1 if row.series.name.endswith("_ratio") else None,
         )
         for row in GPU_ROWS
         if row.series is not None and not (row.by_name and row.kind == "setting")
-    ]  # fmt: skip
+    ]
 
 
 FLEET = Dashboard(
@@ -284,20 +287,29 @@ def _json(dashboard: Dashboard) -> Json:
         "annotations": {"list": []},
         "links": [
             {
-                "title": "Dutycycle", "type": "dashboards", "tags": ["dutycycle"], "asDropdown": True,
+                "title": "Dutycycle",
+                "type": "dashboards",
+                "tags": ["dutycycle"],
+                "asDropdown": True,
                 "keepTime": True,
             }
         ],
         "panels": _placed(dashboard.panels),
-    }  # fmt: skip
+    }
 
 
 def _variable(name: str, query: str) -> Json:
     return {
-        "name": name, "type": "query", "datasource": _SOURCE, "query": {"query": query, "refId": name},
-        "refresh": 2, "sort": 1, "multi": True, "includeAll": True,
+        "name": name,
+        "type": "query",
+        "datasource": _SOURCE,
+        "query": {"query": query, "refId": name},
+        "refresh": 2,
+        "sort": 1,
+        "multi": True,
+        "includeAll": True,
         "current": {"text": ["All"], "value": ["$__all"]},
-    }  # fmt: skip
+    }
 
 
 def _placed(panels: Sequence[Panel]) -> list[Json]:
@@ -318,11 +330,16 @@ def _panel(number: int, one: Panel, place: Json) -> Json:
     if one.link is not None:
         defaults["links"] = [_link(*one.link)]
     panel = {
-        "id": number, "title": one.title, "description": one.description, "type": one.kind, "gridPos": place,
+        "id": number,
+        "title": one.title,
+        "description": one.description,
+        "type": one.kind,
+        "gridPos": place,
         "datasource": _SOURCE,
         "targets": [_target(chr(ord("A") + at), one, query) for at, query in enumerate(one.queries)],
-        "fieldConfig": {"defaults": defaults, "overrides": []}, "options": {},
-    }  # fmt: skip
+        "fieldConfig": {"defaults": defaults, "overrides": []},
+        "options": {},
+    }
     if one.kind == "table":
         names = {f"Value #{chr(ord('A') + at)}": query.legend for at, query in enumerate(one.queries)}
         names |= {"Value": one.queries[0].legend}

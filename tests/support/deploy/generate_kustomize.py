@@ -65,16 +65,19 @@ def strimzi_topics() -> list[Object]:
             "apiVersion": "kafka.strimzi.io/v1",
             "kind": "KafkaTopic",
             "metadata": {
-                "name": re.sub(r"[^a-z0-9.-]", "-", topic.name), "namespace": NAMESPACE,
+                "name": re.sub(r"[^a-z0-9.-]", "-", topic.name),
+                "namespace": NAMESPACE,
                 "labels": {"strimzi.io/cluster": _CLUSTER},
             },
             "spec": {
-                "topicName": topic.name, "partitions": _PARTITIONS, "replicas": _REPLICAS,
+                "topicName": topic.name,
+                "partitions": _PARTITIONS,
+                "replicas": _REPLICAS,
                 "config": {**topic.config, "min.insync.replicas": "2"},
             },
         }
         for topic in planned(settings)
-    ]  # fmt: skip
+    ]
 
 
 def portable(thing: Object) -> Object:

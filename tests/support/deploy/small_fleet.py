@@ -47,10 +47,13 @@ def tick(node: str, number: int, ts_ms: int) -> tuple[NvmlSample, CgroupSample]:
     nvml = head | {"gpus": _GPUS[node](number)}
     cgroup = head | {
         "host": {
-            "cpu_util_pct": 500, "cpu_count": 64, "mem_used_bytes": 80 * GIB, "mem_total_bytes": 999 * GIB,
+            "cpu_util_pct": 500,
+            "cpu_count": 64,
+            "mem_used_bytes": 80 * GIB,
+            "mem_total_bytes": 999 * GIB,
         },
         "pods": [_pod(name, number) for name, its in PODS.items() if its == node],
-    }  # fmt: skip
+    }
     return from_plain(NvmlSample, nvml, "nvml-samples"), from_plain(CgroupSample, cgroup, "cgroup-samples")
 
 

@@ -32,12 +32,17 @@ def dcgm(
         "modelName": "NVIDIA H200", "Hostname": node, **given_to,
     }  # fmt: skip
     values = {
-        "DCGM_FI_DEV_GPU_UTIL": util_pct, "DCGM_FI_DEV_MEM_COPY_UTIL": 41,
-        "DCGM_FI_DEV_FB_USED": used_bytes // MIB, "DCGM_FI_DEV_FB_FREE": (143_000 * MIB - used_bytes) // MIB,
-        "DCGM_FI_DEV_POWER_USAGE": 612.3, "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION": energy_j * 1000,
-        "DCGM_FI_DEV_GPU_TEMP": 61, "DCGM_FI_DEV_SM_CLOCK": 1980, "DCGM_FI_DEV_MEM_CLOCK": 3201,
+        "DCGM_FI_DEV_GPU_UTIL": util_pct,
+        "DCGM_FI_DEV_MEM_COPY_UTIL": 41,
+        "DCGM_FI_DEV_FB_USED": used_bytes // MIB,
+        "DCGM_FI_DEV_FB_FREE": (143_000 * MIB - used_bytes) // MIB,
+        "DCGM_FI_DEV_POWER_USAGE": 612.3,
+        "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION": energy_j * 1000,
+        "DCGM_FI_DEV_GPU_TEMP": 61,
+        "DCGM_FI_DEV_SM_CLOCK": 1980,
+        "DCGM_FI_DEV_MEM_CLOCK": 3201,
         "DCGM_FI_DEV_XID_ERRORS": xid,
-    }  # fmt: skip
+    }
     return "".join(line(name, labels, value) for name, value in values.items())
 
 

@@ -124,7 +124,8 @@ class Field:
 
         expected = {name: of for name, of in expected.items() if name not in leave_out}
         await until(
-            lambda: compared() == expected, lambda: f"{difference(expected, compared())}\n{self.logs()}"
+            lambda: compared() == expected,
+            lambda: f"{difference(expected, compared())}\n{self.logs()}",
         )
         for one in self.workers:
             await one.end()

@@ -217,8 +217,11 @@ class ChartKubelet:
                 "metadata": {"namespace": NAMESPACE, "name": wanted["name"]},
             }  # fmt: skip
             outside = {
-                "type": "ExternalName", "externalName": "localhost", "clusterIP": None, "clusterIPs": None,
-            }  # fmt: skip
+                "type": "ExternalName",
+                "externalName": "localhost",
+                "clusterIP": None,
+                "clusterIPs": None,
+            }
             self._admin.patch(service, {"spec": outside})
             self._admin.patch(api, {"spec": {"service": {"port": port}}})
 

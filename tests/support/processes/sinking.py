@@ -106,12 +106,17 @@ def pods(count: int, cpu: float, *, final: bool = False, last_ms: int = 10_000) 
             "pod-peaks",
             f"uid-{i}",
             made.pod_peaks(
-                f"uid-{i}", metrics={"cpu_util_pct": made.peak(cpu + i)}, gpus={}, processes=None,
-                final=final, last_ms=last_ms, samples=last_ms // 1000,
+                f"uid-{i}",
+                metrics={"cpu_util_pct": made.peak(cpu + i)},
+                gpus={},
+                processes=None,
+                final=final,
+                last_ms=last_ms,
+                samples=last_ms // 1000,
             ),
         )
         for i in range(count)
-    ]  # fmt: skip
+    ]
 
 
 def add_pods(api: FakeApi, count: int) -> None:

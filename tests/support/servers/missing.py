@@ -7,11 +7,23 @@ from typing import NoReturn
 import pytest
 
 _PACKAGES = {
-    "amtool": "prometheus-alertmanager", "cc": "gcc libc6-dev", "chromium": "chromium", "etcd": "etcd-server",
-    "fish": "fish", "java": "default-jre-headless", "jq": "jq", "kcat": "kcat", "mvn": "maven",
-    "openssl": "openssl", "prometheus": "prometheus", "prometheus-alertmanager": "prometheus-alertmanager",
-    "promtool": "prometheus", "psql": "postgresql-client", "tmux": "tmux", "zsh": "zsh",
-}  # fmt: skip
+    "amtool": "prometheus-alertmanager",
+    "cc": "gcc libc6-dev",
+    "chromium": "chromium",
+    "etcd": "etcd-server",
+    "fish": "fish",
+    "java": "default-jre-headless",
+    "jq": "jq",
+    "kcat": "kcat",
+    "mvn": "maven",
+    "openssl": "openssl",
+    "prometheus": "prometheus",
+    "prometheus-alertmanager": "prometheus-alertmanager",
+    "promtool": "prometheus",
+    "psql": "postgresql-client",
+    "tmux": "tmux",
+    "zsh": "zsh",
+}
 """Programs that tests run, and the Debian package of each."""
 
 

@@ -115,8 +115,13 @@ def _create_blocks(folder: Path, history: str) -> None:
     text = folder / "history.txt"
     text.write_text(history)
     command = [
-        program("promtool"), "tsdb", "create-blocks-from", "openmetrics", str(text), str(folder / "data"),
-    ]  # fmt: skip
+        program("promtool"),
+        "tsdb",
+        "create-blocks-from",
+        "openmetrics",
+        str(text),
+        str(folder / "data"),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 

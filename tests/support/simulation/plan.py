@@ -5,14 +5,34 @@ import random
 from dataclasses import dataclass, replace
 
 WORKER_FAULTS = (
-    "kill", "pause", "deaf", "ghost", "stop", "join", "send", "repeat", "skip", "hole", "compact",
-)  # fmt: skip
+    "kill",
+    "pause",
+    "deaf",
+    "ghost",
+    "stop",
+    "join",
+    "send",
+    "repeat",
+    "skip",
+    "hole",
+    "compact",
+)
 """Killed; stopped for a while; cut off from the group; killed, and what it had sent arrives when others own
 its partitions; ended in order; one more for a while; a send fails; delivered twice; not delivered; offsets
 without a record; the changelog is compacted."""
 INPUT_FAULTS = (
-    "duplicate", "reorder", "late", "drop", "skew", "jump", "reborn", "bad", "churn", "large", "evict",
-)  # fmt: skip
+    "duplicate",
+    "reorder",
+    "late",
+    "drop",
+    "skew",
+    "jump",
+    "reborn",
+    "bad",
+    "churn",
+    "large",
+    "evict",
+)
 """Sent twice; out of order; past the allowed lateness; never sent; a clock that is off; one that jumps;
 a collector starts anew; rubbish; GPUs and pods that come and go; states too large for one record;
 keys that leave when they are idle."""

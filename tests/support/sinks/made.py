@@ -24,21 +24,28 @@ def peak(largest: float, mean: float | None = None, at_ms: int = 5, p95: float |
 def pod(uid: str = "uid-1", **changed: Any) -> Pod:
     """A running worker of ``JOB``."""
     fields: dict[str, Any] = {
-        "uid": uid, "namespace": "default", "name": f"pod-of-{uid}", "node": "gpu-a", "phase": "Running",
+        "uid": uid,
+        "namespace": "default",
+        "name": f"pod-of-{uid}",
+        "node": "gpu-a",
+        "phase": "Running",
         "job": JOB,
-    }  # fmt: skip
+    }
     return Pod(**(fields | changed))
 
 
 def pod_peaks(uid: str = "uid-1", pod_fields: dict[str, Any] | None = None, **changed: Any) -> PodPeaks:
     """Ten samples of a pod on one GPU."""
     fields: dict[str, Any] = {
-        "pod": pod(uid, **(pod_fields or {})), "first_ms": 1_000, "last_ms": 10_000, "samples": 10,
+        "pod": pod(uid, **(pod_fields or {})),
+        "first_ms": 1_000,
+        "last_ms": 10_000,
+        "samples": 10,
         "final": False,
         "metrics": {"gpu_util_pct": peak(97, p95=90), "cpu_util_pct": peak(151.8), "temp_c": peak(61)},
         "gpus": {"gpu-a/0": {"gpu_util_pct": peak(97), "mem_used_bytes": peak(2**30)}},
         "processes": {"gpu-a/0/4711": {"gpu_util_pct": peak(95)}},
-    }  # fmt: skip
+    }
     return PodPeaks(**(fields | changed))
 
 
@@ -77,9 +84,13 @@ def job_peaks(uid: str = "job-1", **changed: Any) -> JobPeaks:
     of_pod = PodOfJob(node="gpu-a", metrics={"cpu_util_pct": peak(151.8)})
     fields: dict[str, Any] = {
         "job": JobRef(api_version="batch/v1", kind="Job", name=f"name-of-{uid}", uid=uid),
-        "namespace": "default", "first_ms": 1_000, "last_ms": 10_000, "final": False,
-        "metrics": {"cpu_util_pct": peak(151.8)}, "pods": {"bert-worker-0": of_pod},
-    }  # fmt: skip
+        "namespace": "default",
+        "first_ms": 1_000,
+        "last_ms": 10_000,
+        "final": False,
+        "metrics": {"cpu_util_pct": peak(151.8)},
+        "pods": {"bert-worker-0": of_pod},
+    }
     return JobPeaks(**(fields | changed))
 
 

@@ -23,8 +23,11 @@ _POD = "4f0c0000-0000-4000-8000-000000000001"
 
 def _nvml(seq: int = 1, **fields: Any) -> dict[str, Any]:
     known = {
-        "gpu_util_pct": 95, "mem_used_bytes": 64_941_456_750, "power_w": 262.945, "temp_c": -4.5,
-    } | fields  # fmt: skip
+        "gpu_util_pct": 95,
+        "mem_used_bytes": 64_941_456_750,
+        "power_w": 262.945,
+        "temp_c": -4.5,
+    } | fields
     processes = [{"pid": 40, "pod_uid": _POD, "gpu_util_pct": 90.5, "mem_used_bytes": 7}]
     parts = [{"pod_uid": _POD, "namespace": "n", "pod": "p", "gpu_util_pct": 30.5, "mem_used_bytes": 6},
              {"namespace": "n", "pod": "q", "gpu_util_pct": 2}]  # fmt: skip

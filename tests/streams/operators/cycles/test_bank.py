@@ -9,7 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.generators import Case, Floats
-from streams.operators.cycles.bank import ANEW, CycleBank, CycleConfig, common_periods, sampled, shortest
+from streams.operators.cycles.bank import (
+    ANEW,
+    CycleBank,
+    CycleConfig,
+    common_periods,
+    sampled,
+    shortest,
+)
 from streams.operators.cycles.detect.detector import FoundCycle
 from streams.operators.cycles.detect.window import Detection
 from streams.operators.cycles.result import NO_CYCLE, CycleResult

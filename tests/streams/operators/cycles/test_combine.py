@@ -11,7 +11,9 @@ WINDOWS = ((0.0, 19.0), (1.0, 600.0), (10.0, 4000.0), (60.0, 24_000.0))
 
 
 def periods(
-    results: list[CycleResult | None], before: CycleResult | None = None, witness: CycleResult | None = None
+    results: list[CycleResult | None],
+    before: CycleResult | None = None,
+    witness: CycleResult | None = None,
 ) -> list[float]:
     """The main period and the others, of what the scales say (finest first)."""
     padded = results + [None] * (len(WINDOWS) - len(results))

@@ -72,13 +72,16 @@ def test_shapes(series: Floats, true: float) -> None:
 
 NOT_CYCLIC = {
     "two periods and a half": (PLACE[:150] % 60 < 20) * 90.0,
-    "a window too short to tell": np.sin(PLACE[:20]), "nothing at all": PLACE[:0], "one value": PLACE[:1],
+    "a window too short to tell": np.sin(PLACE[:20]),
+    "nothing at all": PLACE[:0],
+    "one value": PLACE[:1],
     "a constant": np.full(600, 97.0),
     "a large constant, with the storage's rounding": np.float64(np.float32(8.1e10)) + 4096.0 * (PLACE % 2),
-    "a straight line": PLACE, "a parabola": PLACE**2,
+    "a straight line": PLACE,
+    "a parabola": PLACE**2,
     "two bursts": 90.0 * ((PLACE > 100) & (PLACE < 130)) + 90.0 * ((PLACE > 300) & (PLACE < 330)),
     "a step up and down": 90.0 * ((PLACE > 200) & (PLACE < 400)) + NOISE,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("series", NOT_CYCLIC.values(), ids=NOT_CYCLIC)

@@ -62,9 +62,12 @@ def test_level_and_slope_are_those_of_river(rows: list[tuple[float, ...]]) -> No
 
 
 SAMPLINGS = {
-    "regular": [1000], "twice as slow": [2000], "jitter": [900, 1100, 1003, 997],
-    "every third tick missing": [1000, 2000], "fast bursts": [100, 100, 1800],
-}  # fmt: skip
+    "regular": [1000],
+    "twice as slow": [2000],
+    "jitter": [900, 1100, 1003, 997],
+    "every third tick missing": [1000, 2000],
+    "fast bursts": [100, 100, 1800],
+}
 
 
 @pytest.mark.parametrize("gaps_ms", SAMPLINGS.values(), ids=SAMPLINGS)

@@ -36,17 +36,21 @@ LEAKS = {
 }
 
 HARMLESS = {
-    "flat": 50 + 0 * SECOND, "noise": 50 + 5 * NOISE,
+    "flat": 50 + 0 * SECOND,
+    "noise": 50 + 5 * NOISE,
     "a warm-up that has flattened": 10 + 60 * np.minimum(SECOND / 400, 1),
     "a warm-up that flattened a minute ago": 10 + 80 * np.minimum(SECOND / 1130, 1),
-    "a cache that fills": 10 + 70 * (1 - np.exp(-SECOND / 600)), "a random walk": 50 + (0.2 * NOISE).cumsum(),
-    "collected again and again": 20 + (SECOND % 300) / 10, "one jump": 20 + 60.0 * (SECOND > 900),
+    "a cache that fills": 10 + 70 * (1 - np.exp(-SECOND / 600)),
+    "a random walk": 50 + (0.2 * NOISE).cumsum(),
+    "collected again and again": 20 + (SECOND % 300) / 10,
+    "one jump": 20 + 60.0 * (SECOND > 900),
     "a program that loads for twenty minutes": 2 + SECOND / 20,
     "batches of the same size": 50 + 8 * (SECOND % 70) / 70,
     "users who come one after another": 10 + np.floor((SECOND / 1200) ** 0.7 * 12) * 5.5,
-    "falling": 90 - SECOND / 30, "so slow that hours are left": 20 + SECOND / 300,
+    "falling": 90 - SECOND / 30,
+    "so slow that hours are left": 20 + SECOND / 300,
     "full already": 100 + 0 * SECOND,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("curve", "left_s"), LEAKS.values(), ids=LEAKS)

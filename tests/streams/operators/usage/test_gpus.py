@@ -268,9 +268,13 @@ def test_a_counter_that_begins_anew_takes_nothing_away() -> None:
 
 
 FALLS = {
-    "by half": [200_000], "by little": [400_299], "twice in a row": [200_000, 100_000],
-    "and reads 0": [200_000, 0], "and fails": [200_000, None], "and stands still": [200_000, 200_000],
-}  # fmt: skip
+    "by half": [200_000],
+    "by little": [400_299],
+    "twice in a row": [200_000, 100_000],
+    "and reads 0": [200_000, 0],
+    "and fails": [200_000, None],
+    "and stands still": [200_000, 200_000],
+}
 
 
 @pytest.mark.parametrize("power_w", [None, 300])

@@ -278,9 +278,13 @@ def test_a_kernel_in_a_loop_on_one_gpu_is_no_training_in_its_first_minute() -> N
 
 def test_no_gpu_is_called_idle_before_a_minute_and_a_loaded_model_is_said_soon_after() -> None:
     values = channels(
-        150, busiest_gpu_util_pct=0.0, gpu_util_pct=0.0, mem_copy_util_pct=0.0, gpu_mem_pct=21.0,
+        150,
+        busiest_gpu_util_pct=0.0,
+        gpu_util_pct=0.0,
+        mem_copy_util_pct=0.0,
+        gpu_mem_pct=21.0,
         power_w=120.0,
-    )  # fmt: skip
+    )
     track = Track(Prices())
     answers = []
     for part in parts(values, 1):

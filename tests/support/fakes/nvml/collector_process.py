@@ -56,9 +56,13 @@ def main() -> None:
     logging.getLogger("dutycycle").setLevel(logging.DEBUG)
     telemetry = Telemetry("nvml")
     collector = NvmlCollector(
-        telemetry, _Table(setup["pods"]), host_root=setup["host_root"], retry_s=setup["retry_s"],
-        health=setup["health"], activity=setup["activity"],
-    )  # fmt: skip
+        telemetry,
+        _Table(setup["pods"]),
+        host_root=setup["host_root"],
+        retry_s=setup["retry_s"],
+        health=setup["health"],
+        activity=setup["activity"],
+    )
     for line in sys.stdin:
         asked = json.loads(line)
         lines.taken.clear()

@@ -60,17 +60,23 @@ class Probe:
         self._path = scenario.write(folder / "world")
         self._library = library or build(without=without)
         self._setup = {
-            "pods": pods or {}, "host_root": str(host_root or folder), "retry_s": retry_s, "health": health,
+            "pods": pods or {},
+            "host_root": str(host_root or folder),
+            "retry_s": retry_s,
+            "health": health,
             "activity": list(activity),
-        }  # fmt: skip
+        }
         self._seq = -1
         self.monotonic_s = 1000.0
 
     def __enter__(self) -> "Probe":
         environment = {**env(self._library, self._path), "PYTHONPATH": str(_ROOT)}
         command = [
-            sys.executable, "-m", "tests.support.fakes.nvml.collector_process", json.dumps(self._setup),
-        ]  # fmt: skip
+            sys.executable,
+            "-m",
+            "tests.support.fakes.nvml.collector_process",
+            json.dumps(self._setup),
+        ]
         self._process = subprocess.Popen(
             command, env=environment, cwd=_ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )

@@ -25,8 +25,11 @@ from tests.support.servers.process import ServerProcess
 
 _START_S = 240
 _JAVA = [
-    "java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-]  # fmt: skip
+    "java",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+UseSerialGC",
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+]
 _HEAP = ["-Xms128m", "-Xmx512m"]
 
 
@@ -105,9 +108,12 @@ class RunningBroker:
         if self.certificates is None:
             return {}
         return {
-            "security.protocol": "SASL_SSL", "ssl.ca.location": str(self.certificates.authority),
-            "sasl.mechanism": MECHANISM, "sasl.username": USERNAME, "sasl.password": PASSWORD,
-        }  # fmt: skip
+            "security.protocol": "SASL_SSL",
+            "ssl.ca.location": str(self.certificates.authority),
+            "sasl.mechanism": MECHANISM,
+            "sasl.username": USERNAME,
+            "sasl.password": PASSWORD,
+        }
 
 
 class OwnBroker(RunningBroker):

@@ -33,13 +33,24 @@ def _download(folder: Path) -> None:
 
 def _run_maven(folder: Path) -> None:
     command = [
-        "mvn", "-B", "-q", "-f", str(_POM), "dependency:copy-dependencies", f"-DoutputDirectory={folder}",
-    ]  # fmt: skip
+        "mvn",
+        "-B",
+        "-q",
+        "-f",
+        str(_POM),
+        "dependency:copy-dependencies",
+        f"-DoutputDirectory={folder}",
+    ]
     try:
         done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            timeout=_DOWNLOAD_S, check=False,
-        )  # fmt: skip
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=_DOWNLOAD_S,
+            check=False,
+        )
     except subprocess.TimeoutExpired as error:
         raise ServerMissingError(f"Maven had not fetched Kafka's jars after {_DOWNLOAD_S} s") from error
     if done.returncode:

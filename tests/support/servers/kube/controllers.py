@@ -9,8 +9,11 @@ from tests.support.servers.process import ServerProcess
 AUTOSCALING = ("horizontal-pod-autoscaler-controller", "deployment-controller", "replicaset-controller")
 """An autoscaler, and what makes pods of the replicas that it asks for."""
 WORKLOADS = (
-    "job-controller", "deployment-controller", "replicaset-controller", "garbage-collector-controller",
-)  # fmt: skip
+    "job-controller",
+    "deployment-controller",
+    "replicaset-controller",
+    "garbage-collector-controller",
+)
 """What makes pods of Jobs and Deployments, and deletes them with their owners."""
 
 _OPTIONS = [

@@ -16,8 +16,9 @@ WAIT_S = 600
 
 
 def run_in(folder: Path) -> Any:
-    """Run the notebook there, however long a busy machine takes: a kernel that dies ends it. Jupyter's imports
-    take seconds, and only these tests need them."""
+    """Run the notebook there, however long a busy machine takes: a kernel that dies ends it.
+
+    Jupyter's imports take seconds, and only these tests need them."""
     import nbformat
     from nbclient import NotebookClient
 

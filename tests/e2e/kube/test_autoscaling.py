@@ -66,8 +66,9 @@ def test_the_example_scales_under_load_and_not_while_nothing_is_measured(
 def test_a_source_that_stalls_moves_neither_figures_nor_replicas(
     kube: Kube, cluster: Cluster, adapter: Adapter, controllers: Controllers
 ) -> None:
-    """After a burst: what is known of a longer time was more, and is older. Five replicas are neither the least
-    nor the most: either mistake would move them."""
+    """After a burst: what is known of a longer time was more, and is older.
+
+    Five replicas are neither the least nor the most: either mistake would move them."""
     api = VisionApi(cluster, kube.admin, adapter, controllers)
     path = f"{CUSTOM}/namespaces/{cluster.namespace}/pods/*/gpu_util_pct?labelSelector=app%3Dvision-api"
 

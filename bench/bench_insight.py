@@ -23,7 +23,10 @@ from bench.insight import (
     tables_anomaly,
     tables_cycle,
     tables_forecast,
+    tables_job_forecasts,
+    tables_jobs,
     tables_kind,
+    tables_machines,
     tables_real,
 )
 from bench.insight.report import TableReport
@@ -32,20 +35,23 @@ PAGE = Path(__file__).parents[1] / "docs/insight.md"
 
 
 def cycles(report: TableReport, seeds: range, thin: int) -> None:
-    """Measure cycles of series."""
+    """Measure cycles, of series, machines and jobs."""
     tables_cycle.comparison(report, seeds, thin)
     tables_cycle.ours_alone(report, seeds, thin)
     tables_cycle.delays(report, seeds)
+    tables_machines.machines(report, seeds, thin)
+    tables_jobs.jobs(report, seeds, thin)
     tables_cycle.cost(report, seeds, thin)
 
 
 def forecasts(report: TableReport, seeds: range, thin: int) -> None:
-    """Measure forecasts of series, and memory that runs out."""
+    """Measure forecasts, of series and of jobs, and memory that runs out."""
     tables_forecast.comparison(report, seeds, thin)
     more = range(seeds.start, seeds.start + -(-10 * len(seeds) // thin))
     tables_age.by_age(report, more)
     tables_forecast.exhaustion(report, more)
     tables_forecast.fills(report, more)
+    tables_job_forecasts.job_forecasts(report, seeds, thin)
 
 
 def kinds(report: TableReport, seeds: range, thin: int) -> None:

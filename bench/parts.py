@@ -1,4 +1,5 @@
-"""What a sample costs, part by part: ``python -m bench.parts t.jsonl``.
+"""What a sample costs, part by part: ``python -m bench.parts t.jsonl``. With ``--choices``: what it costs
+with some analyses off.
 
 Replays a trace in process and prints microseconds of CPU time a sample. A trace: ``python -m
 bench.cluster_trace --out t.jsonl --nodes 10 --seconds 300``.
@@ -11,14 +12,17 @@ records are replayed once before, so that no part pays for imports and compilati
 import argparse
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import islice
+from statistics import median
 from types import FunctionType
 from typing import Any
 
 from dutycycle.cli.garbage import collect_rarely
+from dutycycle.contract.analyses import ANALYSES
 from dutycycle.contract.log import ConsumerRecord
 from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.settings.load import load
 from dutycycle.contract.topics import DEFAULT_PREFIX
 from dutycycle.traces.samples import TraceSamples
 from streams.local import LocalPipeline
@@ -131,13 +135,54 @@ def _module(owner: Any) -> str:
     return str(owner.__module__ if isinstance(owner, type) else owner.__name__)
 
 
-def replay(inputs: list[ConsumerRecord]) -> float:
+def replay(inputs: list[ConsumerRecord], settings: Settings | None = None) -> float:
     """Microseconds of CPU time a record of a replay."""
-    pipeline = LocalPipeline(stages(Settings()))
+    pipeline = LocalPipeline(stages(settings or Settings()))
     began = time.thread_time()
     for record in inputs:
         pipeline.feed(record)
     return (time.thread_time() - began) / len(inputs) * 1e6
+
+
+CHOICES: tuple[Mapping[str, str], ...] = (
+    {"analyses": ",".join(ANALYSES)},
+    {"analyses": "windows,peaks,usage,cycles,trends,insights"},
+    {"analyses": "windows,peaks,usage,cycles,trends"},
+    {"analyses": "windows,peaks,usage"},
+    {"analyses": "windows"},
+    {"analyses": "windows", "windows_metrics": "gpu_util_pct,mem_used_bytes,power_w"},
+    {"analyses": "peaks"},
+    {"analyses": "usage"},
+    {"analyses": "cycles"},
+    {"analyses": "cycles,trends"},
+)
+ROUNDS = 3
+
+
+def print_choices(inputs: list[ConsumerRecord]) -> None:
+    """A row of a table for each choice: time in turns, the median of the rounds; sizes as they are."""
+    every = [load({}, choice) for choice in CHOICES]
+    times: list[list[float]] = [[] for _ in every]
+    for _ in range(ROUNDS):
+        for settings, of in zip(every, times, strict=True):
+            of.append(replay(inputs, settings))
+    print("| analyses | µs of CPU a sample | bytes of state a node | bytes of output a sample |")
+    print("| --- | ---: | ---: | ---: |")
+    for choice, settings, of in zip(CHOICES, every, times, strict=True):
+        state, output = sizes(inputs, settings)
+        names = f"`{choice['analyses']}`" if choice != CHOICES[0] else "all"
+        names += "".join(f", of `{of}`" for of in [choice.get("windows_metrics")] if of)
+        print(f"| {names} | {median(of):.0f} | {state:,.0f} | {output:,.0f} |")
+
+
+def sizes(inputs: list[ConsumerRecord], settings: Settings) -> tuple[float, float]:
+    """Bytes of packed state a node, of all stages together, and bytes of output a record of the input."""
+    pipeline, output = LocalPipeline(stages(settings)), 0
+    for record in inputs:
+        output += sum(len(out.value or b"") for out in pipeline.feed(record))
+    output += sum(len(out.value or b"") for out in pipeline.flush())
+    nodes = len({record.key for record in inputs if record.topic.endswith("-samples")})
+    return sum(map(len, pipeline.states())) / nodes, output / len(inputs)
 
 
 def main() -> None:
@@ -146,10 +191,14 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("trace")
+    parser.add_argument("--choices", action="store_true", help="a row for each choice of analyses")
     args = parser.parse_args()
     collect_rarely()
     inputs = list(TraceSamples([args.trace], DEFAULT_PREFIX))
     replay(list(islice(inputs, WARM_UP)))
+    if args.choices:
+        print_choices(inputs)
+        return
     total = replay(inputs)
     watch = PartTimer()
     watch.attach()

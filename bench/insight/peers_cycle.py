@@ -11,6 +11,7 @@ import numpy as np
 import scipy  # its signal is loaded when it is used
 
 from bench.generators import Floats
+from bench.insight.peer_gpoeo import gpoeo
 
 Detector = Callable[[Floats], float | None]
 LONGEST = 0.5
@@ -129,7 +130,7 @@ def _quiet(detector: Detector) -> Detector:
 DETECTORS: dict[str, Detector] = {
     name: _quiet(one)
     for name, one in {
-        "FFT + ACF": fft_acf, "Autoperiod": autoperiod, "CFD-Autoperiod": cfd_autoperiod,
+        "FFT + ACF": fft_acf, "Autoperiod": autoperiod, "CFD-Autoperiod": cfd_autoperiod, "GPOEO": gpoeo,
         "Alnair": ancestor, "Lomb-Scargle": lomb_scargle, "find_peaks": peaks,
     }.items()
 }  # fmt: skip

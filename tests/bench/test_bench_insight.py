@@ -44,6 +44,7 @@ def test_the_whole_comparison(tmp_path: Path) -> None:
     every_table_is_there(figures)
     cycles_are_found_better_than_by_any_peer(figures)
     forecasts_are_nearer_than_any_peers(figures)
+    the_level_of_a_cyclic_job_is_nearer_than_what_it_is_now(figures)
     assert {row["curve"]: row["Dutycycle"] for row in figures["memory"]}["leak"] == 100.0
     for shapes in ("tuned", "unseen"):
         kinds_are_told_better_than_by_rules(figures, shapes)
@@ -53,8 +54,8 @@ def test_the_whole_comparison(tmp_path: Path) -> None:
 def every_table_is_there(figures: Figures) -> None:
     assert set(figures) == {
         "run", "cycles", "cycles_ours", "cycles_reliability", "cycles_harder", "cycles_delay",
-        "cycles_watched", "cycles_cost", "forecasts", "forecasts_by_noise",
-        "coverage", "ages", "memory", "fills", "kinds", "kinds_confusion",
+        "cycles_watched", "cycles_machines", "cycles_jobs", "cycles_cost", "forecasts", "forecasts_by_noise",
+        "coverage", "ages", "memory", "fills", "job_forecasts", "kinds", "kinds_confusion",
         "kinds_reliability", "bottlenecks", "bottlenecks_reliability", "bottlenecks_counters",
         "bottlenecks_counters_reliability", "anomalies", "anomalies_by_fault", "anomalies_false",
         "anomalies_counters",
@@ -65,6 +66,7 @@ def every_table_is_there(figures: Figures) -> None:
 def cycles_are_found_better_than_by_any_peer(figures: Figures) -> None:
     ours, peers = split(figures["cycles"])
     assert {row["detector"] for row in peers} == set(DETECTORS)
+    assert all(row["found %"] > 50 for row in figures["cycles_machines"] if row["found %"] is not None)
     for peer in peers:
         assert ours["F1 whole"] + ours["F1 fract."] > peer["F1 whole"] + peer["F1 fract."]
         assert ours["alarms %"] <= peer["alarms %"]
@@ -77,6 +79,12 @@ def forecasts_are_nearer_than_any_peers(figures: Figures) -> None:
         for horizon_s in (10, 30, 300):
             assert ours[f"all {horizon_s} s"] < peer[f"all {horizon_s} s"]
     assert peers[0]["all 10 s"] == pytest.approx(1.0), "persistence is what errors are over"
+
+
+def the_level_of_a_cyclic_job_is_nearer_than_what_it_is_now(figures: Figures) -> None:
+    of = {row["job"]: row for row in figures["job_forecasts"]}
+    assert of["two_rhythms"]["minute 30 s"] < 0.5
+    assert of["two_rhythms"]["5-95 % 30 s"] > 80
 
 
 def kinds_are_told_better_than_by_rules(figures: Figures, shapes: str) -> None:
@@ -102,7 +110,9 @@ def sine(period: float) -> Floats:
     return np.asarray(50 + 10 * np.sin(2 * np.pi * np.arange(600) / period))
 
 
-@pytest.mark.parametrize("name", ["FFT + ACF", "Autoperiod", "CFD-Autoperiod", "Lomb-Scargle", "find_peaks"])
+@pytest.mark.parametrize(
+    "name", ["FFT + ACF", "Autoperiod", "CFD-Autoperiod", "GPOEO", "Lomb-Scargle", "find_peaks"]
+)
 def test_a_peer_is_no_straw_man(name: str) -> None:
     period = DETECTORS[name](sine(24.0) + np.random.default_rng(1).normal(size=600))
     assert period == pytest.approx(24.0, rel=0.05)

@@ -233,7 +233,7 @@ def _pod(tick: Tick, workload: DemoWorkload, rank: int, life: int, phase: str) -
         gpu_uuids=tuple(f"GPU-simulated-{gpu}" for gpu in workload.gpus[rank]),
         gpu_request=len(workload.gpus[rank]), cpu_request=workload.cpu_request,
         job=JobRef(
-            api_version="v1", kind=workload.owner_kind, name=workload.owner,
+            api_version=workload.owner_api, kind=workload.owner_kind, name=workload.owner,
             uid=f"simulated-{workload.owner}", replica=rank,
         ),
         labels={"team": workload.team},

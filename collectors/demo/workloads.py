@@ -47,6 +47,7 @@ class DemoWorkload:
 
     namespace: str
     name: str
+    owner_api: str
     owner_kind: str
     owner: str
     gpus: tuple[tuple[int, ...], ...]
@@ -157,31 +158,31 @@ def serving_host(second: float) -> HostLoad:
 
 WORKLOADS = (
     DemoWorkload(
-        namespace="ml", name="llama-sft-worker", owner_kind="PyTorchJob", owner="llama-sft",
-        gpus=((0, 1), (2, 3)), load=data_parallel, gpu_memory=lambda gpu, _: (66 + 0.4 * gpu) * GIB,
-        host=data_parallel_host, team="nlp", image="registry.example/llama-sft:3", cpu_request=16,
-        steps=finished_steps,
+        namespace="ml", name="llama-sft-worker", owner_api="kubeflow.org/v1",
+        owner_kind="PyTorchJob", owner="llama-sft", gpus=((0, 1), (2, 3)), load=data_parallel,
+        gpu_memory=lambda gpu, _: (66 + 0.4 * gpu) * GIB, host=data_parallel_host, team="nlp",
+        image="registry.example/llama-sft:3", cpu_request=16, steps=finished_steps,
     ),
     DemoWorkload(
-        namespace="ml", name="bert-leak", owner_kind="Job", owner="bert-leak", gpus=((4,),), load=leaking,
-        gpu_memory=leaking_memory,
+        namespace="ml", name="bert-leak", owner_api="batch/v1", owner_kind="Job", owner="bert-leak",
+        gpus=((4,),), load=leaking, gpu_memory=leaking_memory,
         host=lambda _: HostLoad(cores=5, mem_bytes=22 * GIB, read_bytes_per_s=6e7), team="nlp",
         image="registry.example/bert:7", cpu_request=8, life_s=LEAK_LIFE_S,
     ),
     DemoWorkload(
-        namespace="ml", name="resnet-starved", owner_kind="Job", owner="resnet-starved", gpus=((7,),),
-        load=starving, gpu_memory=lambda *_: 18 * GIB,
+        namespace="ml", name="resnet-starved", owner_api="batch/v1", owner_kind="Job", owner="resnet-starved",
+        gpus=((7,),), load=starving, gpu_memory=lambda *_: 18 * GIB,
         host=lambda _: HostLoad(cores=2, mem_bytes=9 * GIB, throttled_pct=61, read_bytes_per_s=4.5e7),
         team="vision", image="registry.example/resnet:12", cpu_request=2,
     ),
     DemoWorkload(
-        namespace="web", name="chat-api", owner_kind="Deployment", owner="chat-api", gpus=((5,),),
-        load=serving, gpu_memory=lambda *_: 61 * GIB, host=serving_host, team="product",
+        namespace="web", name="chat-api", owner_api="apps/v1", owner_kind="Deployment", owner="chat-api",
+        gpus=((5,),), load=serving, gpu_memory=lambda *_: 61 * GIB, host=serving_host, team="product",
         image="registry.example/chat:41", cpu_request=4,
     ),
     DemoWorkload(
-        namespace="research", name="notebook", owner_kind="StatefulSet", owner="notebook", gpus=((6,),),
-        load=lambda *_: GpuLoad(), gpu_memory=lambda *_: 22 * GIB, host=lambda _: HostLoad(), team="research",
-        image="registry.example/jupyter:2", cpu_request=4,
+        namespace="research", name="notebook", owner_api="apps/v1", owner_kind="StatefulSet",
+        owner="notebook", gpus=((6,),), load=lambda *_: GpuLoad(), gpu_memory=lambda *_: 22 * GIB,
+        host=lambda _: HostLoad(), team="research", image="registry.example/jupyter:2", cpu_request=4,
     ),
 )  # fmt: skip

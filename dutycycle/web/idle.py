@@ -19,6 +19,7 @@ class IdleHolder:
     """Names a pod, or outside Kubernetes what stands for one, whose GPUs do nothing since ``since_ms``.
 
     ``gpus``: keys and names. ``gpu_hours``: until now; ``cost`` by the price of a GPU hour, None without one.
+    ``evidence`` and ``advice`` are of ``judged_ms``, when they last changed.
     ``command``: what a person would type to end it; empty where nothing is known that can be ended.
     """
 
@@ -31,6 +32,7 @@ class IdleHolder:
     cost: float | None
     evidence: str
     advice: str
+    judged_ms: int
     command: str
 
 
@@ -64,6 +66,7 @@ def _holder(
         cost=None if price is None else hours * price,
         evidence=", ".join(" ".join(figure) for figure in evidence_figures(insight.evidence)[:_EVIDENCE]),
         advice=insight.advice or "",
+        judged_ms=insight.ts_ms,
         command=_command(pod, gpus, now_ms),
     )
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 from dutycycle.contract.records.derived import Forecast
+from dutycycle.contract.units import GIB
 from dutycycle.live.model.subjects import JobRow, PodRow, Row
 from dutycycle.live.views.depth import main_history
 from dutycycle.live.views.findings import period_s
@@ -16,8 +17,13 @@ from dutycycle.words import digits, short_duration
 _POINTS = 600
 _LEAST_TICKS = 4
 """Of a shorter period the ticks show nothing."""
-_TITLES = {"gpu_util_pct": "GPU use", "cpu_util_pct": "CPU", "power_w": "Power", "temp_c": "Heat"}
-_UNITS = {"power_w": "W", "temp_c": "°C"}
+_TITLES = {
+    "gpu_util_pct": "GPU use", "cpu_util_pct": "CPU", "mem_used_bytes": "Memory", "power_w": "Power",
+    "temp_c": "Heat",
+}  # fmt: skip
+_UNITS = {"mem_used_bytes": "GiB", "power_w": "W", "temp_c": "°C"}
+_SCALES = {"mem_used_bytes": GIB}
+"""Of the unit that is drawn, in that of the record."""
 
 
 def charts_of(row: Row) -> list[tuple[str, Figure]]:
@@ -61,12 +67,15 @@ def _chart(row: Row, metric: str) -> Chart | None:
         times, values = row.history.times(), row.history.values(metric)
     if len(times) < 2 or not np.isfinite(values).any():
         return None
+    scale = _SCALES.get(metric, 1)
     moments = np.array(times, np.int64)
-    points = buckets(moments, np.array(values, np.float64), int(moments[0]), int(moments[-1]), _POINTS)
+    points = buckets(
+        moments, np.array(values, np.float64) / scale, int(moments[0]), int(moments[-1]), _POINTS
+    )
     trend = row.derived.trend(metric)
     fans = []
     if trend is not None and trend[0].forecast:
-        fans = [_fan(trend[1], trend[0].level, trend[0].forecast)]
+        fans = [_fan(trend[1], trend[0].level, trend[0].forecast, scale)]
     repeats = metric == row.main and period_s(row) is not None
     note = f"{_TITLES[metric]}: the last {short_duration((times[-1] - times[0]) / 1000)}, as it came in"
     return Chart(
@@ -77,10 +86,9 @@ def _chart(row: Row, metric: str) -> Chart | None:
     )  # fmt: skip
 
 
-def _fan(ts_ms: int, level: float, forecast: tuple[Forecast, ...]) -> Fan:
+def _fan(ts_ms: int, level: float, forecast: tuple[Forecast, ...], scale: float) -> Fan:
+    values, lows, highs = zip(*((point.value, point.p05, point.p95) for point in forecast), strict=True)
     return Fan(
         [ts_ms, *(ts_ms + round(1000 * point.horizon_s) for point in forecast)],
-        [level, *(point.value for point in forecast)],
-        [level, *(point.p05 for point in forecast)],
-        [level, *(point.p95 for point in forecast)],
+        *([figure / scale for figure in (level, *figures)] for figures in (values, lows, highs)),
     )

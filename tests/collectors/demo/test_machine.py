@@ -11,6 +11,7 @@ from dutycycle.contract.codec import decode
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.processes import ProcessSample
 from dutycycle.contract.records.samples import CgroupSample, NvmlSample
+from dutycycle.kube.stops import stop_command
 
 START_MS = 1_700_000_000_000
 TYPES: dict[str, type[NvmlSample | CgroupSample | Pod | ProcessSample]] = {
@@ -50,6 +51,13 @@ def test_every_record_is_one_of_its_topic_and_marked_as_simulated() -> None:
             assert all("(simulated)" in (gpu.model or "") for gpu in decoded.gpus)
         if isinstance(decoded, Pod):
             assert decoded.uid.startswith("simulated-")
+
+
+def test_its_owners_are_stopped_as_those_of_a_cluster() -> None:
+    pods = [decode(Pod, record.payload or b"", "pods") for record in measure(1) if record.topic == "pods"]
+    assert {pod.job.kind: stop_command(pod.job, "ml", 0).split()[3] for pod in pods if pod.job} == {
+        "PyTorchJob": "delete", "Job": "patch", "Deployment": "scale", "StatefulSet": "scale",
+    }  # fmt: skip
 
 
 def test_the_same_ticks_and_seed_give_the_same_bytes() -> None:

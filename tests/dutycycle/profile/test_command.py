@@ -57,7 +57,7 @@ def test_a_terminal_of_any_width_has_whole_figures(
     [
         (["none.sqlite"], 1, "none.sqlite: No such file or directory"),
         (["."], 1, ".: Is a directory"),
-        (["--rows", "0", "x"], 2, "expected a number from 1 on"),
+        (["--rows", "0", "x"], 2, "expected a whole number from 1 on"),
     ],
 )
 def test_what_cannot_be_done_is_one_line(

@@ -123,6 +123,7 @@ async def test_who_is_idle_since_when_and_what_ends_it(tmp_path: Path) -> None:
         page = re.sub(r"\s+", " ", words(await text(client, "idle")))
     assert "ml/train-0" in page
     assert "1970-01-01 00:00:01 2h00m 2.00 6.00" in page
+    assert "GPUs 1 as of 1970-01-01" in page, "what was found then is not of now"
     assert "kubectl -n ml scale statefulset/notebook --replicas=0" in page
 
 

@@ -17,7 +17,7 @@ from tests.dutycycle.web.test_pages import plain, served, text
 from tests.support.data.prometheus_history import CYCLE_S, history
 from tests.support.data.two_teams import two_teams
 from tests.support.fleet import fleet
-from tests.support.live import cycles, fed, feed, nvml
+from tests.support.live import GIB, ahead, cycles, fed, feed, nvml, trends
 from tests.support.servers.prometheus import Prometheus, scrape
 from tests.support.sinks.recording import derived, write_all, write_records
 
@@ -98,6 +98,15 @@ def test_a_cycle_is_folded_with_its_spread() -> None:
     assert sum(value > 80 for value in mean[:10]) == 6
     band = next(trace["y"] for trace in figure["data"] if trace.get("fill"))
     assert (min(filter(None, band)), max(filter(None, band))) == (10, 90)
+
+
+def test_memory_is_drawn_in_gib_with_its_forecast() -> None:
+    state = fed(*(("nvml-samples", "a", nvml(50, ts_ms=1000 * at, mem_used_bytes=at * GIB)) for at in (1, 2)))
+    fed(trends(mem_used_bytes=ahead(4 * GIB)), state=state)
+    (figure,) = (figure for title, figure in charts_of(state.gpus()[0]) if title.startswith("Memory: "))
+    values = {trace.get("name"): [*filter(None, trace["y"])] for trace in figure["data"]}
+    assert values["measured"] == [1, 2]
+    assert values["forecast"] == [4, 4]
 
 
 @pytest.mark.slow

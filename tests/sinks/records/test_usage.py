@@ -171,7 +171,7 @@ def test_what_is_not_there_is_named(records_url: str, of_two_teams: list[Produce
     write_all(of_two_teams, records_url)
     with pytest.raises(UnknownNameError, match=r"--namespace mll: .*; there are: cv, default, ml$"):
         usage(records_url, replace(ALL, namespace="mll"))
-    with pytest.raises(UnknownNameError, match=r"--by tem: .*cost-centre, day, .*, team$"):
+    with pytest.raises(UnknownNameError, match=r"--by tem: .*cost-centre, day, .*, team, week$"):
         usage(records_url, replace(ALL, by=("tem",)))
     assert [row["team"] for row in usage(records_url, replace(ALL, namespace="ml"))] == ["nlp"]
 

@@ -306,8 +306,15 @@ def told(outlets: Outlets, missing: dict[tuple[str, str], str], since_s: float) 
 
 def check_absent(env: dict[str, str], counted: dict[str, float]) -> None:
     """What cannot be measured any more is absent in samples and on the screen, and the rest is there."""
-    picture = orjson.loads(dutycycle("top", "--once", "--format", "json", env=env).stdout)
-    shown = {gpu["index"]: gpu for gpu in picture["gpus"]}
+    shown: dict[int, dict[str, Any]] = {}
+
+    def are_sampled() -> bool:
+        # On a machine that is too busy to sample for ten seconds all are silent for a moment.
+        picture = orjson.loads(dutycycle("top", "--once", "--format", "json", env=env).stdout)
+        shown.update((gpu["index"], gpu) for gpu in picture["gpus"])
+        return "gpu_util_pct" in shown[OLD]
+
+    wait_until(are_sampled, lambda: str(shown))
     sample = orjson.loads(read_now(settings_of(env), ["nvml-samples"])["nvml-samples", NODE][-1])
     measured = {gpu["index"]: gpu for gpu in sample["gpus"]}
     assert LOST not in measured

@@ -4,9 +4,7 @@ A forecast is kept until its moment comes and is then compared with what was mea
 nearest. So the interval is that of errors really made at this horizon, and needs no model of how errors grow;
 before enough were made, there is no forecast. The forecasters' blend is told where, as it was made before the
 moment came, it was nearer than what is simplest, that the value stays as it is (persistence); else that is
-told, with the interval of its own errors. That a cycle was found says nothing yet of that. After a step that
-leaves the blend's interval and does not come back, persistence is told at once: how good the blend was says
-nothing of what comes now.
+told, with the interval of its own errors. That a cycle was found says nothing yet of that.
 Of the errors the mean root counts, which a few large ones move less than a mean square. The weights are those
 of J. M. Bates and C. W. J. Granger 1969 with a higher power. The 5 % and 95 % points follow the share of
 misses (adaptive conformal inference, I. Gibbs and E. Candès 2021). While a series has a cycle, forecasters
@@ -30,7 +28,6 @@ from streams.operators.trends.holt import (
     NEWEST,
     RESET_MS,
     SEEN_MS,
-    SLOW_MEAN,
     Holt,
     expect,
     is_known,
@@ -69,10 +66,6 @@ their errors (F. X. Diebold and R. S. Mariano 1995), and by such a share of pers
 COMPARED, BORROWED = 6.0, 10.0
 """known from so many errors at least, of which those that overlap in time count as one. Those at the next
 shorter horizon count as up to so many more: what comes back to its mean within a minute does so in five."""
-STEPPED_S = 30.0
-"""A series has stepped if its newest value, and those at the forecasts before, one for each such part of the
-horizon, lie beyond the blend's interval. One alone is an outlier, which comes back; farther ahead, what lasts
-longer does, too."""
 NEAR = 4
 """A moment was measured if a tick came within a quarter of the horizon."""
 MISS, STEP = 0.04, 0.25
@@ -242,23 +235,12 @@ def _spread(overlap: float, root: float, count: float) -> tuple[float, bool]:
 
 
 @kernel
-def _has_stepped(low: float, high: float, latest: Floats, mean: float) -> bool:
-    """Tell whether all of the ``latest`` values lie beyond the blend's interval on the far side of the slow
-    ``mean``: those of a ramp, which the blend runs ahead of, lie between the two."""
-    return bool((latest.min() > high and mean < 0) or (latest.max() < low and mean > 0))
-
-
-@kernel
 def _points(
-    overlap: float, worth: bool, announced: bool, latest: Floats, of_it: Floats, models: Floats
+    overlap: float, worth: bool, announced: bool, of_it: Floats, models: Floats
 ) -> tuple[float, float, float, int, bool]:
     """Return value, 5 % and 95 % point of what is told, less the newest value, its place in ``METHODS``, and
     whether enough errors are known. The blend and the points are written to ``models``, to be kept."""
     models[BLEND] = _blended(models, of_it)
-    if worth and not of_it[PERIOD] > 0:
-        error, _ = _spread(overlap, of_it[ROOT], of_it[COUNT])
-        low, high = models[BLEND] - of_it[BELOW] * error, models[BLEND] + of_it[ABOVE] * error
-        worth = not _has_stepped(low, high, latest, models[SLOW_MEAN])
     value, root, method = 0.0, of_it[STILL], PERSISTENCE
     if announced or worth:
         value, root, method = models[BLEND], of_it[ROOT], EXHAUSTION if announced else BLENDED
@@ -340,9 +322,8 @@ def _forecast(
             models[:MODELS] -= newest
             if not (known and ahead_s[row] <= YOUNG * age_s and unseen_s <= ahead_s[row]):
                 continue
-            latest = before[-1 - max(int(np.ceil(ahead_s[row] / STEPPED_S)), 1) :, column] - newest
             value, low, high, method, enough = _points(
-                overlap[row], worth[row, column], announced, latest, of_it, models
+                overlap[row], worth[row, column], announced, of_it, models
             )
             if not enough:
                 continue

@@ -139,7 +139,7 @@ async def test_tokens_are_reviewed_and_names_are_of_namespaces_in_which_pods_may
         assert "another namespace" in pages["reader"]
         assert (own in pages["nobody"], others in pages["nobody"]) == (False, False)
         assert (own in pages["admin"], others in pages["admin"]) == (True, True)
-        assert f"system:serviceaccount:{namespace}:reader sees namespace {namespace}" in pages["reader"]
+        assert f"You see namespace {namespace}" in pages["reader"]
         assert "sees no namespace" in pages["nobody"]
         for wrong in ("nonsense", "", tokens["reader"][:-4] + "AAAA", page_account.access.token[::-1]):
             assert (await page_for(url, Authorization=f"Bearer {wrong}")).startswith("401"), wrong

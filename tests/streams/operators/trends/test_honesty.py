@@ -127,25 +127,6 @@ def test_a_blend_that_was_hardly_better_is_not_told() -> None:
     assert _worth(np.ones(1), state).tolist() == [[False, True]]
 
 
-@pytest.mark.parametrize(("first", "persistent"), [
-    pytest.param(60, True, id="step"), pytest.param(61, False, id="outlier"),
-])  # fmt: skip
-@pytest.mark.parametrize("change", [50.0, -50.0])
-def test_after_a_step_the_newest_value_is_told_at_once_and_after_an_outlier_the_usual_one(
-    first: int, persistent: bool, change: float
-) -> None:
-    """Ticks come later than before as the step comes, so that no error of the blend is known yet."""
-    rows, bank = 60 + noise(2.0, 20)[:62], TrendBank(20)
-    rows[first:] += change
-    for tick, row in enumerate(rows):
-        bank.update(START_MS + 11_000 * min(tick, 59) + 20_000 * max(tick - 59, 0), row)
-        forecast = bank.forecast()
-        assert tick != 59 or (forecast.method[0] > 0).all()
-    expected = rows[-1] if persistent else np.full(20, 60.0)
-    assert ((forecast.method[0] == 0) == persistent).all()
-    assert (np.abs(forecast.value[0] - expected) < 20).all()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("tick_s", [1, 10, 30])
 def test_what_is_at_times_far_off_is_expected_where_it_is_usually(tick_s: int) -> None:

@@ -144,10 +144,8 @@ def _built(node: ast.expr, seed: int) -> Any:
         case ast.Call(func=name, args=args, keywords=keywords) if all(keyword.arg for keyword in keywords):
             made = _class(_dotted(name))
             named = {str(keyword.arg): again(keyword.value) for keyword in keywords}
-            if (
-                "seed" in inspect.signature(made).parameters
-            ):  # without it, it would be another model each time
-                named = {"seed": seed} | named
+            if "seed" in inspect.signature(made).parameters:
+                named = {"seed": seed} | named  # without it, it would be another model each time
             return made(*[again(argument) for argument in args], **named)
     raise _NoSpecError(
         f"{ast.unparse(node):.80}: expected a River class with its arguments, a number, a text, a list or |"

@@ -1,13 +1,12 @@
 """Names the settings that an experiment varies, by dotted name: ``cycles.window`` is
 DUTYCYCLE_CYCLES_WINDOW."""
 
-import difflib
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from dutycycle.contract.errors import SettingError
+from dutycycle.contract.errors import SettingError, did_you_mean
 from dutycycle.contract.settings.groups import OperatorSettings, Settings, StreamSettings
 
 _GROUPS = ("cycles", "trends", "models")
@@ -37,12 +36,8 @@ def assignment(text: str, flag: str = "--set") -> tuple[str, str]:
     if not equals:
         raise SettingError(f"{flag} {text}: expected NAME=VALUE, such as cycles.window=1200")
     if name not in KNOBS:
-        close = difflib.get_close_matches(name.replace("_", "."), KNOBS, 1, cutoff=0.6)
-        raise SettingError(
-            f"{flag} {text}: there is no setting {name}"
-            + "".join(f"; did you mean {name}?" for name in close)
-            + ("" if close else f": expected one of {', '.join(KNOBS)}")
-        )
+        meant = did_you_mean(name.replace("_", "."), KNOBS) or f": expected one of {', '.join(KNOBS)}"
+        raise SettingError(f"{flag} {text}: there is no setting {name}{meant}")
     _parsed(name, value, flag)
     return name, value
 

@@ -4,11 +4,10 @@ wanted."""
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any
 
-from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.errors import DutycycleError, did_you_mean
 from dutycycle.contract.records.pods import Pod
 from dutycycle.traces.frames import Frame
 from dutycycle.traces.subject import qualified
@@ -125,8 +124,8 @@ class Seen:
         for metric, subjects in subjects_by_metric.items():
             if not subjects:
                 whose = ", ".join(self.wanted.subjects) or "any subject"
-                close = "".join(f"did you mean {name}?" for name in get_close_matches(metric, metrics, 1))
-                raise DutycycleError(f"no metric {metric} of {whose}; {close or there}")
+                meant = did_you_mean(metric, metrics) or f"; {there}"
+                raise DutycycleError(f"no metric {metric} of {whose}{meant}")
             if more := subjects[MOST_LINES:]:
                 self.left_out[metric] = more
         self._check_horizon()

@@ -59,9 +59,11 @@ class PodNow:
     def has_none(self) -> bool:
         """Tell whether it has no GPU now, and so uses 0 of all. What it does on one that the samples of its
         node lack, as they do when it is lost, nobody knows."""
+        if self.uses:
+            return False
         gpus = self.node.newest.gpus
         sampled = {gpu.uuid for gpu in gpus} | {part.uuid for gpu in gpus for part in gpu.mig or ()}
-        return not self.uses and all(on_gpu.gpu in sampled for on_gpu in self.totals)
+        return all(on_gpu.gpu in sampled for on_gpu in self.totals)
 
     @property
     def utils(self) -> list[float]:

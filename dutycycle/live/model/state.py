@@ -50,8 +50,6 @@ class LiveState:
     _newest: NewestRecords = field(default_factory=NewestRecords)
     """Of samples, so that none that comes late is shown as what is now."""
     _derived: dict[str, Derived] = field(default_factory=dict)
-    _gpus: dict[str, set[str]] = field(default_factory=dict)
-    """By node, the keys of the GPUs in its newest sample."""
     _on_gpus: dict[str, set[str]] = field(default_factory=dict)
     """By node, the keys of the pods on its GPUs at its newest tick."""
     _ended: dict[str, int] = field(default_factory=dict)
@@ -150,15 +148,15 @@ class LiveState:
 
     def _nvml(self, sample: NvmlSample) -> None:
         self.ticks += 1
+        before = self._newest.of(NvmlSample).get(sample.node)
         if not self._newest.put(sample.node, sample):
             return
         highest = [highest_util_pct(gpu) for gpu in sample.gpus]
         sample, ticks = with_means(sample), ticks_of_each(len(self.rows))
-        sampled = {gpu_subject(sample.node, gpu.uuid).key for gpu in sample.gpus}
-        for key in self._gpus.get(sample.node, set()) - sampled:
-            if key in self.rows:
-                self.rows[key].fall_silent()
-        self._gpus[sample.node] = sampled
+        sampled = {gpu.uuid for gpu in sample.gpus}
+        for gpu in () if before is None else before.gpus:
+            if gpu.uuid not in sampled and (row := self.rows.get(gpu_subject(sample.node, gpu.uuid).key)):
+                row.fall_silent()
         for gpu, util_pct in zip(sample.gpus, highest, strict=True):
             key = gpu_subject(sample.node, gpu.uuid).key
             row = self.rows.get(key)

@@ -33,7 +33,7 @@ class SubjectRow:
     """The event time of its newest sample."""
     interval_ms: int = 1000
     is_silent: bool = False
-    """Whether nobody samples it now: its node does not, or its samples lack it."""
+    """Is set while nobody samples it: its node does not, or its samples lack it."""
 
     @property
     def title(self) -> str:
@@ -41,7 +41,7 @@ class SubjectRow:
         return self.name
 
     def silent_s(self, now_ms: int) -> float | None:
-        """Return for how many seconds no sample has come in; None while it is not longer than usual."""
+        """Return for how many seconds no sample has come in; None while it is sampled."""
         return (now_ms - self.seen_ms) / 1000 if self.is_silent else None
 
     def is_overdue(self, now_ms: int) -> bool:

@@ -26,7 +26,7 @@ TIES, AT = "trial_ties", "trial_at"
 
 @dataclass(frozen=True, slots=True)
 class Whose:
-    """Names the Job that was outcome. ``uid``: None where it is not in the cluster."""
+    """Names the Job that was tried. ``uid``: None where it is not in the cluster."""
 
     namespace: str
     job: str

@@ -58,7 +58,7 @@ class RowPlan:
 
 
 class TickChannels:
-    """Turns ticks of one source into channels: of this one, which tells nothing for insights, into none."""
+    """Turns ticks of one source into channels; as it is, into none, for a source that tells of no pods."""
 
     def __init__(self) -> None:
         self._layout: Layout | None = None

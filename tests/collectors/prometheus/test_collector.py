@@ -221,7 +221,7 @@ def test_two_replicas_are_read_as_one(prometheus: Start, page: MetricsPage) -> N
     scraped = [[round(float(at) * 1000) for at, _ in raw["values"]] for raw in replicas]
     shortest = min(after - before for times in scraped for before, after in pairwise(times))
     assert min(steps) >= min(shortest, SCRAPE_S * 1000 / 2)
-    assert {one.ts_ms for one in records.gpus} <= {ts_ms for times in scraped for ts_ms in times}
+    assert {sample.ts_ms for sample in records.gpus} <= {ts_ms for times in scraped for ts_ms in times}
 
 
 def test_tls_and_a_password(prometheus: Start, page: MetricsPage, tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def template(**of: Any) -> JobTemplate:
 
 
 def planned(options: TrialOptions, **of: Any) -> list[str]:
-    return [str(one) for one in plan_of(template(**of), options).variants]
+    return [str(variant) for variant in plan_of(template(**of), options).variants]
 
 
 @pytest.mark.parametrize(

@@ -54,8 +54,8 @@ def test_which_is_best(
 ) -> None:
     found = verdict_of(trials, goal)
     assert (found.best.outcome.variant.name if found.best else None) == best
-    assert [one.outcome.variant.name for one in found.ties] == ties
-    assert [one.outcome.variant.name for one in found.unsure] == unsure
+    assert [row.outcome.variant.name for row in found.ties] == ties
+    assert [row.outcome.variant.name for row in found.unsure] == unsure
 
 
 def test_what_all_trials_have_is_counted() -> None:

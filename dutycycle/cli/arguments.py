@@ -40,7 +40,8 @@ OF_SERVICE = ("listen", "listen_cert", "listen_key")
 _PREFIX = "setting_"
 _TIMEOUT_S = 30.0
 _METAVARS: dict[object, str] = {
-    parsers.readable_file: "FILE", parsers.folder: "DIR", parsers.http_url: "URL", parsers.broker: "URL",
+    parsers.readable_file: "FILE", parsers.token_file: "FILE", parsers.folder: "DIR",
+    parsers.http_url: "URL", parsers.broker: "URL",
     float: "TIME", int: "N",
 }  # fmt: skip
 """By the parser of a setting, or else the type of its default."""
@@ -60,6 +61,7 @@ def add_settings(parser: argparse.ArgumentParser, names: Collection[str]) -> Non
             dest=_PREFIX + name,
             help=str(field.metadata["help"]).replace("%", "%%") + default,
             **_values(name, parse, field.default),
+            **({} if field.metadata["bare"] is None else {"nargs": "?", "const": field.metadata["bare"]}),
         )
 
 

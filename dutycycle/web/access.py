@@ -2,10 +2,11 @@
 
 import asyncio
 import hmac
+import os
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from ipaddress import IPv6Address, ip_address, ip_network
 from pathlib import Path
 from secrets import token_urlsafe
@@ -72,7 +73,8 @@ class Gate:
         namespaces: Callable[[], Awaitable[Collection[str]]],
         refused: Callable[[KubeError], object] = lambda _: None,
     ) -> None:
-        """Raises ``SettingError`` for a token that is too short, and proxies without a list of who may."""
+        """Raises ``SettingError`` for a token that is too short or cannot be read or made, and for proxies
+        without a list of who may."""
         self._settings, self._namespaces, self._refused = settings, namespaces, refused
         self._token = _read_token(settings)
         self._proxies = [ip_network(network) for network in settings.web_proxies]
@@ -238,14 +240,27 @@ def _is_name(name: str) -> bool:
 
 
 def _read_token(settings: Settings) -> str | None:
+    """Read the token of the file. Where there is none one is made, which its owner alone can read."""
     if settings.web_token is None:
         return None
-    token = Path(settings.web_token).read_text(encoding="utf-8").strip()
+    file = Path(settings.web_token)
+    try:
+        if not file.exists():
+            with suppress(FileExistsError), open(file, "x", encoding="utf-8", opener=_open_private) as new:
+                new.write(f"{token_urlsafe(24)}\n")
+        token = file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise SettingError(f"DUTYCYCLE_WEB_TOKEN={file}: no token can be read or made: {reason}") from error
     if len(token) < _LEAST_TOKEN:
         raise SettingError(
             f"DUTYCYCLE_WEB_TOKEN={settings.web_token}: expected a token of {_LEAST_TOKEN} letters or more"
         )
     return token
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _equal(given: str, token: str) -> bool:

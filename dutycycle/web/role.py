@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class WebRole(Role):
     """Shows what the screen of ``dutycycle top`` shows, and the ledger of the records."""
 
-    name, serves, largest = "web", WEB_SERVES, LARGEST
+    name, serves, largest, allows_plain = "web", WEB_SERVES, LARGEST, True
 
     def __init__(self, settings: Settings, telemetry: Telemetry, models: Models) -> None:
         """Raises ``SettingError`` where others reach the listener and nobody is asked who he is."""

@@ -34,7 +34,8 @@ class Role:
     ``subscriptions``: what it takes from the topics. ``outputs``: topics that it writes. ``routes``: what it
     answers on the process's listener, with bodies of at most ``largest`` bytes; ``serves`` is emitted when it
     does. ``asks_certificate``: only clients are answered whose certificate an authority that the role has
-    given to ``Admission.trust`` vouches for.
+    given to ``Admission.trust`` vouches for. ``allows_plain``: it finds out by itself who asks, so that plain
+    HTTP can be allowed where others reach it.
     """
 
     name: ClassVar[str]
@@ -44,6 +45,7 @@ class Role:
     subscriptions: Sequence[Subscription]
     routes: "Sequence[web.RouteDef]" = ()
     asks_certificate = False
+    allows_plain: ClassVar[bool] = False
     _server: "ApiServer | None" = None
 
     def __init__(

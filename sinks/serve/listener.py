@@ -70,7 +70,8 @@ class Listener:
         self._trusted[role.name] = certificates
 
     def _load(self) -> Certificate | None:
-        """Load the certificate; None is plain HTTP, which is for who asks on the same machine alone."""
+        """Load the certificate; None is plain HTTP, which is for who asks on the same machine, or is
+        asked who he is."""
         settings = self._settings
         if settings.serve_cert is None or settings.serve_key is None:
             self._check_plain()
@@ -98,10 +99,17 @@ class Listener:
         for role in self._roles:
             if role.asks_certificate:
                 raise SettingError(f"{both}: give the files of the certificate, which {role.name} needs")
-        if parse(settings.serve_listen).host not in NEARBY:
+        if parse(settings.serve_listen).host in NEARBY:
+            return
+        if settings.serve_plain == "off":
             raise SettingError(
                 f"DUTYCYCLE_SERVE_LISTEN={settings.serve_listen}: others can ask there: give the "
                 f"certificate, {both}, or listen on 127.0.0.1"
+            )
+        if names := [role.name for role in self._roles if not role.allows_plain]:
+            raise SettingError(
+                f"DUTYCYCLE_SERVE_PLAIN=on: is for web alone: give {', '.join(names)} the certificate, "
+                f"{both}, or a process of its own that listens on 127.0.0.1"
             )
 
     async def serve(self) -> None:

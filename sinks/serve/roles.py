@@ -42,7 +42,7 @@ ROLES = {
     "web": RoleEntry(
         "dutycycle.web.role:WebRole", WEB,
         (
-            *OF_LISTENER, *OF_VIEWERS, "records", "price_gpu_hour", "price_kwh", "prometheus",
+            *OF_LISTENER, *OF_VIEWERS, "serve_plain", "records", "price_gpu_hour", "price_kwh", "prometheus",
             "prometheus_ca", "prometheus_username", "prometheus_cluster", "prometheus_names",
         ),
     ),

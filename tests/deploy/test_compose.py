@@ -1,5 +1,6 @@
 """docker-compose.yml: read by compose itself, and each service checked for what it must and must not have."""
 
+import asyncio
 import re
 import subprocess
 import sys
@@ -8,20 +9,27 @@ from typing import Any
 
 import pytest
 import yaml
+from aiohttp import ClientSession
 
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.load import load, near_misses
+from dutycycle.contract.topics import TOPICS, full_name
+from dutycycle.kafka.embedded import EmbeddedBroker
 from dutycycle.telemetry.endpoint import PORTS, Address, where
+from dutycycle.telemetry.events import Telemetry
+from sinks.serve.service import run
 from tests.support.deploy.compose_file import COMPOSE, GPU, ROOT, services, variables
 from tests.support.servers.compose import compose_command
 from tests.support.servers.missing import ServerMissingError
+from tests.support.servers.ports import free_port
+from tests.support.waiting import until
 
 SERVICES = services()
 OURS = {
     "collector": "collect", "prometheus-collector": "collect", "streams": "stream", "sinks": "sink",
-    "metrics": "metrics",
+    "metrics": "metrics", "web": "web",
 }  # fmt: skip
-COMMANDS = OURS | {"metrics": "sink --metrics"}
+COMMANDS = OURS | {"metrics": "sink --metrics", "web": "serve --roles web"}
 SERVERS = sorted(SERVICES.keys() - OURS.keys())
 ACCOUNT = r"[a-z0-9/]+"
 
@@ -60,6 +68,8 @@ def test_its_settings_are_known_and_valid(name: str, tmp_path: Path) -> None:
     assert SERVICES[name]["environment"].keys() <= known
     if "DUTYCYCLE_HOST_ROOT" in given:  # a folder of the container
         given["DUTYCYCLE_HOST_ROOT"] = str(tmp_path)
+    if "DUTYCYCLE_WEB_TOKEN" in given:
+        given["DUTYCYCLE_WEB_TOKEN"] = str(tmp_path / "token")
     settings = load(given)
     host, port = (settings.broker or "").removeprefix("kafka://").split(":")
     assert host in SERVICES
@@ -73,6 +83,40 @@ def test_ours_run_with_few_rights(name: str) -> None:
     assert service["security_opt"] == ["no-new-privileges:true"]
     assert service["read_only"] is True
     assert "user" not in service  # the image's own, which is not root
+
+
+async def test_the_page_starts_and_asks_for_the_token_that_it_has_made(tmp_path: Path) -> None:
+    """As in its container, but for the names of the others and the folder of its volume."""
+    service, file = SERVICES["web"], tmp_path / "web-token"
+    environment = service["environment"]
+    host, port = environment["DUTYCYCLE_SERVE_LISTEN"].split(":")
+    assert service["ports"] == [f"127.0.0.1:{port}:{port}"]
+    volume, folder = service["volumes"][0].split(":")
+    assert environment["DUTYCYCLE_WEB_TOKEN"] == f"{folder}/{file.name}"
+    assert volume in yaml.safe_load(COMPOSE.read_text())["volumes"], "a token outlives its container"
+    listen = f"127.0.0.1:{free_port()}"
+    with EmbeddedBroker({full_name("dutycycle.", name): 1 for name in TOPICS}) as broker:
+        settings = load(environment | {
+            "DUTYCYCLE_BROKER": broker.url, "DUTYCYCLE_RECORDS": f"sqlite:///{tmp_path}/records.db",
+            "DUTYCYCLE_SERVE_LISTEN": f"{host}:{listen.split(':')[1]}", "DUTYCYCLE_WEB_TOKEN": str(file),
+            "DUTYCYCLE_PARTITIONS": "1", "DUTYCYCLE_PROMETHEUS": "http://127.0.0.1:9",
+        })  # fmt: skip
+        stop = asyncio.Event()
+        telemetry = Telemetry("web")
+        task = asyncio.create_task(run(("web",), settings, telemetry, stop))
+        await until(lambda: telemetry.status.readiness_error() is None, 60, working=task)
+        async with ClientSession(f"http://{listen}") as client:
+            signed_in = {"Authorization": f"Bearer {file.read_text().strip()}"}
+            while await _status(client, signed_in) == 503:  # noqa: ASYNC110 - it says so until it answers
+                await asyncio.sleep(0.05)
+            assert [await _status(client, headers) for headers in ({}, signed_in)] == [303, 200]
+        stop.set()
+        await task
+
+
+async def _status(client: ClientSession, headers: dict[str, str]) -> int:
+    async with client.get("/fleet", headers=headers, allow_redirects=False) as answer:
+        return answer.status
 
 
 @each(SERVICES)
@@ -114,7 +158,9 @@ def test_ours_are_asked_where_they_answer(name: str) -> None:
     assert listen == f"0.0.0.0:{PORTS[process]}"
     assert service["healthcheck"]["test"] == ["CMD", "dutycycle", "healthy", "--ready", process]
     assert where(process, listen) == Address("127.0.0.1", PORTS[process])
-    assert "ports" not in service, "figures are for Prometheus, which is in the same network"
+    published = [port.rpartition(":")[2] for port in service.get("ports", ())]
+    assert str(PORTS[process]) not in published, "figures are for Prometheus, which is in the same network"
+    assert published == (["8890"] if name == "web" else [])
     scraped = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text())["scrape_configs"]
     jobs = {job["job_name"]: job for job in scraped}
     job = jobs[f"dutycycle-{process}"]

@@ -18,11 +18,18 @@ PREFIX = "DUTYCYCLE_"
 
 
 def _setting(
-    default: Any, parse: Parser, help_text: str, *, secret: bool = False, flag: str | None = None
+    default: Any,
+    parse: Parser,
+    help_text: str,
+    *,
+    secret: bool = False,
+    flag: str | None = None,
+    bare: str | None = None,
 ) -> Any:
     """Return a field with how its text is read and what the help says; a ``secret`` is never shown. ``flag``:
-    where that has another name, as it is given once for each of several."""
-    metadata = {"parse": parse, "help": help_text, "secret": secret, "flag": flag}
+    where that has another name, as it is given once for each of several. ``bare``: what the flag without a
+    value means, None where it needs one."""
+    metadata = {"parse": parse, "help": help_text, "secret": secret, "flag": flag, "bare": bare}
     return field(default=default, repr=not secret, metadata=metadata)
 
 
@@ -370,6 +377,12 @@ class ServeSettings:
         "certificate (PEM) for the names that are asked, those of the Services; none is needed on 127.0.0.1",
     )
     serve_key: str | None = _setting(None, parsers.readable_file, "private key (PEM) of that certificate")
+    serve_plain: str = _setting(
+        "off",
+        parsers.choice("on", "off"),
+        "on lets web answer others without a certificate: behind a proxy with TLS, or at a port that is "
+        "published on this machine alone",
+    )
     extender_sick: str = _setting(
         "last",
         parsers.choice("filter", "last", "off"),
@@ -429,7 +442,10 @@ class ScreenSettings:
         "on", parsers.choice("on", "off"), "end processes of this machine by a key, after a question"
     )
     web: str | None = _setting(
-        None, parsers.address, "serve a page for browsers, too: host:port, :0 for any free port"
+        None,
+        parsers.address,
+        "serve a page for browsers, too: host:port, :0 for any free port; --web alone: 127.0.0.1:8899",
+        bare="127.0.0.1:8899",
     )
 
 
@@ -439,9 +455,9 @@ class ViewerSettings:
 
     web_token: str | None = _setting(
         None,
-        parsers.readable_file,
-        "file with the token that the page asks for: who has it sees all; where others reach the page it "
-        "needs this, or one of the next",
+        parsers.token_file,
+        "file with the token that the page asks for, made with a new one where there is none: who has it "
+        "sees all; where others reach the page it needs this, or one of the next",
     )
     web_proxies: tuple[str, ...] = _setting(
         (), parsers.networks, "addresses of the proxies that say who opens the page, such as 10.1.0.0/16"

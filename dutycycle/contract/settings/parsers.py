@@ -371,6 +371,12 @@ def readable_file(value: str) -> str:
         raise ValueError(f"the file cannot be read: {error.strerror}") from error
 
 
+def token_file(value: str) -> str:
+    """Return a file that can be read, or one that is not there yet, in a folder that is."""
+    path = Path(value)
+    return value if path.name and not path.exists() and path.parent.is_dir() else readable_file(value)
+
+
 def folder(value: str) -> str:
     """Return a folder that exists."""
     if not Path(value).is_dir():

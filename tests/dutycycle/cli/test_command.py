@@ -12,7 +12,8 @@ import orjson
 import pytest
 
 from bench.cluster_trace import START_MS, Shape, records
-from dutycycle.cli.arguments import moment_ms
+from dutycycle.cli.arguments import given_settings, moment_ms
+from dutycycle.cli.main import build_parser
 from dutycycle.contract.log import ConsumerRecord
 from dutycycle.contract.settings.load import load
 from dutycycle.contract.topics import SAMPLE_TOPICS
@@ -271,3 +272,13 @@ def test_a_broker_that_never_answers_is_not_waited_for_for_ever(
     expected = f"dutycycle: no broker answered within 1 s at DUTYCYCLE_BROKER={url}; --timeout waits longer"
     assert (status, said.splitlines()[-1]) == (1, expected)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("flags", "address"), [
+    (["--web"], "127.0.0.1:8899"), (["--web", "--once"], "127.0.0.1:8899"), (["--web", ":0"], "127.0.0.1:0"),
+    (["--web=0.0.0.0:80"], "0.0.0.0:80"), ([], None),
+])  # fmt: skip
+@pytest.mark.parametrize("name", ["up", "top"])
+def test_the_page_has_an_address_of_its_own(name: str, flags: list[str], address: str | None) -> None:
+    given = given_settings(build_parser({name}).parse_args([name, *flags]))
+    assert load({}, given).web == address

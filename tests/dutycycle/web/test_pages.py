@@ -23,11 +23,13 @@ from dutycycle.live.source import Source
 from dutycycle.web.pages import TABLES
 from dutycycle.web.questions import span_of
 from dutycycle.web.server import WebPage
+from dutycycle.words import moment
 from sinks.records.rows import rows_of
 from tests.support.data.two_teams import two_teams
 from tests.support.fleet import fleet
 from tests.support.live import POD, fed, insight, nvml
 from tests.support.sinks.recording import derived, open_store, write_all
+from tests.support.web_worlds import usual
 
 PAGES = ("fleet", *TABLES, "history", "idle", "usage", "about")
 HOSTILE = "<script>alert(1)</script>\"'&{{7*7}}"
@@ -251,13 +253,27 @@ async def test_a_token_is_asked_for_and_kept_out_of_addresses(tmp_path: Path) ->
             assert answer.status == 200
 
 
+async def test_a_token_is_made_where_there_is_none(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    for _ in range(2):
+        async with served(fleet(8), tmp_path, web_token=str(file)) as client:
+            token = file.read_text().strip()
+            async with client.get("fleet", headers={"Authorization": f"Bearer {token}"}) as answer:
+                assert answer.status == 200
+            async with client.get("fleet", allow_redirects=False) as answer:
+                assert answer.status == 303
+    assert (len(token), file.stat().st_mode & 0o777) == (32, 0o600)
+
+
 async def test_an_address_that_is_not_safe_or_not_there_is_refused(tmp_path: Path) -> None:
     (tmp_path / "short").write_text("abc")
     (tmp_path / "token").write_text(TOKEN)
+    (tmp_path / "binary").write_bytes(b"\xff" * 20)
     taken = ("192.0.2.1:8080", str(tmp_path / "token"))  # for documentation (RFC 5737): no machine has it
     for web, token, said in (
         ("0.0.0.0:0", "", "give a file with a token"),
         ("0.0.0.0:0", str(tmp_path / "short"), "16 letters or more"),
+        ("0.0.0.0:0", str(tmp_path / "binary"), "binary: no token can be read or made: it is no text"),
         (*taken, "give another host:port"),
     ):
         given = {"web": web} | ({"web_token": token} if token else {})
@@ -344,6 +360,19 @@ def test_times_by_name() -> None:
 
 
 @pytest.mark.slow
+async def test_an_idle_gpu_its_holder_and_since_when_in_two_clicks(tmp_path: Path) -> None:
+    world = usual(f"sqlite:///{tmp_path}/none.db")
+    async with served(world.state, tmp_path) as client:
+        page = await text(client, "fleet")
+        for name in ("idle", "Which they are, who holds them and since when"):
+            link = re.search(rf'<a href="([^"]+)"[^>]*>{name}</a>', page)
+            assert link is not None, name
+            page = await text(client, unescape(link[1]))
+    holder = world.state.rows["pod/gpu-a-1"]
+    assert holder.title in page
+    assert moment(world.state.now_ms - 3 * HOUR_MS) in page
+
+
 async def test_last_months_idle_cost_by_team_in_four_clicks(tmp_path: Path) -> None:
     """Usage, last month, team, CSV: each is a link of the page before."""
     now = datetime.now(UTC)

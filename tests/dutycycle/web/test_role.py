@@ -5,6 +5,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import aiohttp
 import pytest
@@ -74,6 +75,21 @@ async def test_it_shows_what_comes_in(settings: Settings, roles: tuple[str, ...]
 
 
 async def test_where_others_reach_it_a_token_is_needed(settings: Settings) -> None:
-    open_to_all = replace(settings, serve_listen="0.0.0.0:0")
+    open_to_all = replace(settings, serve_listen="0.0.0.0:0", serve_plain="on")
     with pytest.raises(SettingError, match=r"DUTYCYCLE_SERVE_LISTEN=0\.0\.0\.0:0.*DUTYCYCLE_WEB_TOKEN"):
         await run(("web",), open_to_all, Telemetry("web"), asyncio.Event())
+
+
+async def test_plain_http_for_others_has_to_be_asked_for(settings: Settings, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    asking = replace(settings, serve_listen=f"0.0.0.0:{free_port()}", web_token=str(file))
+    with pytest.raises(SettingError, match=r"DUTYCYCLE_SERVE_LISTEN=0\.0\.0\.0:\d+: .*give the certificate"):
+        await run(("web",), asking, Telemetry("web"), asyncio.Event())
+    plain = replace(asking, serve_plain="on")
+    with pytest.raises(SettingError, match=r"DUTYCYCLE_SERVE_PLAIN=on: is for web alone: give extender"):
+        await run(("web", "extender"), plain, Telemetry("serve"), asyncio.Event())
+    async with serving(plain, "web") as client:
+        await page_with(client, "/fleet", "Sign in")
+        signed_in = {"Authorization": f"Bearer {file.read_text().strip()}"}
+        async with client.get("/fleet", headers=signed_in) as answer:
+            assert (answer.status, answer.url.path) == (200, "/fleet")

@@ -22,8 +22,8 @@ from streams.operators.workload.channels import (
     quantize,
 )
 from streams.operators.workload.join import JoinedSpan
+from streams.operators.workload.recent_minutes import Prices, RecentMinutes
 from streams.operators.workload.rules.rightsizing import with_sizes
-from streams.operators.workload.track import Prices, Track
 
 START_MS = 1_700_000_000_000
 EDGES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0001)
@@ -62,13 +62,13 @@ def spans(one: Pod) -> Iterable[JoinedSpan]:
 
 def watched(one: Pod) -> tuple[list[KindAnswer], int, int, float]:
     """Answers by the minute, seconds to the first right one, records a pod, and microseconds a span."""
-    track, said = Track(Prices()), []
+    minutes, said = RecentMinutes(Prices()), []
     found, told, spent = 10**9, 0, 0.0
     for number, span in enumerate(spans(one), start=1):
         began = time.process_time()
-        told += track.add(span) is not None
+        told += minutes.add(span) is not None
         spent += time.process_time() - began
-        now, second = track.debouncer.published, number * SPAN_S
+        now, second = minutes.debouncer.published, number * SPAN_S
         place = int(one.kind[second - 1])
         if place < 0:
             continue
@@ -77,16 +77,16 @@ def watched(one: Pod) -> tuple[list[KindAnswer], int, int, float]:
         if now is not None and kind == KINDS[place]:
             found = min(found, after_s)
         if after_s >= 60 and after_s % 60 < SPAN_S:
-            said.append(_answer(one, after_s, KINDS[place], track))
+            said.append(_answer(one, after_s, KINDS[place], minutes))
     return said, found, told, spent / number * 1e6
 
 
-def _answer(one: Pod, after_s: int, truth: str, track: Track) -> KindAnswer:
-    now = track.debouncer.published
+def _answer(one: Pod, after_s: int, truth: str, minutes: RecentMinutes) -> KindAnswer:
+    now = minutes.debouncer.published
     if now is None:
         return KindAnswer(one, after_s, truth, UNKNOWN, 0.0, UNKNOWN, 0.0)
     who = Identity(uid="p", name="p", node="a", phase="Running", cpu_request=one.cpu_request)
-    now = with_sizes(now, track.sizer.sizes, who)
+    now = with_sizes(now, minutes.sizer.sizes, who)
     return KindAnswer(
         one, after_s, truth, now.kind, now.confidence, now.bottleneck, now.bottleneck_confidence
     )

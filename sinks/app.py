@@ -51,7 +51,7 @@ class SinksApp:
         letters = DeadLetters(settings.topic_prefix, telemetry, port.post, port.fail)
         self.dispatcher = Dispatcher(port, make(letters, port), letters, telemetry)
         self.app.next_offset = self.dispatcher.next_offset
-        self.app.held_up = self.dispatcher.held_up
+        self.app.is_backpressured = self.dispatcher.is_backpressured
         self.app.on_log_truncated = self._begins_anew
         serve_metrics(telemetry, self.dispatcher)
         for topic in written_topics(self.dispatcher.topics, settings.analyses):

@@ -106,7 +106,7 @@ class Dispatcher:
             finally:
                 self._waits[sink.name] -= 1
 
-    def held_up(self) -> bool:
+    def is_backpressured(self) -> bool:
         """Tell whether reading waits for a sink that says that what it writes to is away. For any thread.
 
         However long that takes, this is no worker that is stuck: another would wait just so.

@@ -11,7 +11,7 @@ from dutycycle.contract.topics import ALIKE_TOPICS, TOPICS
 from dutycycle.kafka.faust.port import WorkerPort
 from dutycycle.kafka.faust.runner import run_app
 from dutycycle.kafka.membership import verify_membership
-from dutycycle.kafka.reachability import StoppedError, unless, wait_for_topics
+from dutycycle.kafka.reachability import StoppedError, run_until, wait_for_topics
 from dutycycle.kube.client import Limits
 from dutycycle.kube.objects import ApiServer, connect
 from dutycycle.telemetry.events import SINK, Telemetry
@@ -50,10 +50,10 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
     status = telemetry.status
     try:
         status.waiting = "waiting for the database"
-        await unless(stop, _opened(store, telemetry))
+        await run_until(stop, _opened(store, telemetry))
         status.waiting = f"waiting for the broker at {settings.broker}"
-        await unless(stop, wait_for_topics(settings, telemetry, ALIKE_TOPICS, outputs=_DERIVED))
-        await unless(stop, verify_membership(settings, app_id(settings), group_protocol(settings)))
+        await run_until(stop, wait_for_topics(settings, telemetry, ALIKE_TOPICS, outputs=_DERIVED))
+        await run_until(stop, verify_membership(settings, app_id(settings), group_protocol(settings)))
     except StoppedError:
         store.close()
         if server is not None:

@@ -161,7 +161,7 @@ def create_streams_app(
     port = FaustStreamsPort(app, settings, tables, names.__getitem__, topic_ids)
     tasks = [StageTask(stage, port, telemetry, settings.topic_prefix) for stage in stages]
     coordinator = CheckpointCoordinator(port, tasks, telemetry)
-    app.next_offset, app.held_up = coordinator.next_offset, coordinator.held_up
+    app.next_offset, app.is_backpressured = coordinator.next_offset, coordinator.is_backpressured
     for task in tasks:
         add_agent(app, task.stage.source, partial(coordinator.process, task), name=task.stage.name)
     sources = {

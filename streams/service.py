@@ -9,7 +9,7 @@ from dutycycle.contract.topics import TOPICS
 from dutycycle.kafka.faust import logs
 from dutycycle.kafka.faust.runner import run_app
 from dutycycle.kafka.membership import verify_membership
-from dutycycle.kafka.reachability import StoppedError, unless, wait_for_topics
+from dutycycle.kafka.reachability import StoppedError, run_until, wait_for_topics
 from dutycycle.telemetry import events
 from dutycycle.telemetry.events import Telemetry
 from streams.app import app_id, changelog_topics, create_streams_app, group_protocol
@@ -44,8 +44,8 @@ async def run_stages(
     status = telemetry.status
     with suppress(StoppedError):
         status.waiting = f"waiting for the broker at {settings.broker}"
-        partitions = await unless(stop, _topics(settings, stages, telemetry))
-        await unless(stop, verify_membership(settings, app_id(settings), group_protocol(settings)))
+        partitions = await run_until(stop, _topics(settings, stages, telemetry))
+        await run_until(stop, verify_membership(settings, app_id(settings), group_protocol(settings)))
         streams = create_streams_app(settings, stages, telemetry, partitions)
         overdue_s = STUCK_S + 2 * settings.snapshot_interval
         status.ready["commits"] = lambda: streams.coordinator.metrics.overdue(overdue_s)

@@ -23,7 +23,7 @@ from streams.operators.peaks.job import JobOperator
 from streams.operators.peaks.pod import PodOperator
 from streams.operators.workload.jobs.operator import JobInsightOperator
 from streams.operators.workload.pod import PodInsightOperator
-from streams.operators.workload.track import Prices
+from streams.operators.workload.recent_minutes import Prices
 
 _MS = 1000
 

@@ -15,7 +15,7 @@ _HOST_CALLS = 10
 
 
 @dataclass(slots=True)
-class _Seen:
+class _PodNetwork:
     """Holds of one pod the process whose ``net/dev`` is read, its cgroup folder and network namespace, the
     rates.
 
@@ -51,7 +51,7 @@ class PodNetworks:
     def __init__(self, host_root: str, pool: FilePool) -> None:
         self._pool = pool
         self._proc = Path(host_root) / "proc"
-        self._seen: dict[str, _Seen] = {}
+        self._networks: dict[str, _PodNetwork] = {}
         self._by_link = True
 
     def rates(
@@ -61,23 +61,23 @@ class PodNetworks:
 
         ``host``: the host's namespace, from ``host_namespace``; ``now``: monotonic seconds.
         """
-        seen = self._seen.setdefault(uid, _Seen())
-        if seen.on_host:
-            seen.on_host -= 1
+        network = self._networks.setdefault(uid, _PodNetwork())
+        if network.on_host:
+            network.on_host -= 1
             return None, None
         for _ in range(2):
-            pid = self._process(seen, folders)
+            pid = self._process(network, folders)
             if pid is None or host is None:
                 return None, None
-            if pid != seen.pid:
-                self._enter(seen, pid)
-            if seen.namespace is None or seen.namespace == host:
-                seen.on_host = _HOST_CALLS - 1 if seen.namespace else 0
+            if pid != network.pid:
+                self._enter(network, pid)
+            if network.namespace is None or network.namespace == host:
+                network.on_host = _HOST_CALLS - 1 if network.namespace else 0
                 return None, None
             if counters := self._counters(pid):
-                return seen.rate.per_s(counters, now)
-            seen.forget_process()  # it has ended, and waits to be reaped: another one may be there
-        return seen.rate.per_s({}, now)
+                return network.rate.per_s(counters, now)
+            network.forget_process()  # it has ended, and waits to be reaped: another one may be there
+        return network.rate.per_s({}, now)
 
     def host_namespace(self) -> str | None:
         """Return the host's network namespace, pid 1's; None when it is not to be known."""
@@ -87,27 +87,27 @@ class PodNetworks:
     def forget_all_but(self, uids: Iterable[str]) -> None:
         """Drop what is known of pods that are gone."""
         kept = set(uids)
-        for uid in self._seen.keys() - kept:
-            self._seen.pop(uid).forget_process()
+        for uid in self._networks.keys() - kept:
+            self._networks.pop(uid).forget_process()
 
-    def _process(self, seen: _Seen, folders: Sequence[str]) -> int | None:
+    def _process(self, network: _PodNetwork, folders: Sequence[str]) -> int | None:
         # It stays in its container: the groups need not be searched while it is there.
-        if seen.comm is not None and seen.comm.read() is not None and seen.comm.opened == 1:
-            return seen.pid
-        seen.forget_process()
+        if network.comm is not None and network.comm.read() is not None and network.comm.opened == 1:
+            return network.pid
+        network.forget_process()
         # On v1 some of a container's folders may be empty of processes: first where one was the last time.
-        for folder in (seen.folder, *folders):
+        for folder in (network.folder, *folders):
             if folder and (pid := first_pid(folder)):
-                seen.folder = folder
-                seen.comm = self._pool.file(f"{self._proc}/{pid}/comm")
-                seen.comm.read()
+                network.folder = folder
+                network.comm = self._pool.file(f"{self._proc}/{pid}/comm")
+                network.comm.read()
                 return pid
         return None
 
-    def _enter(self, seen: _Seen, pid: int) -> None:
-        seen.pid = pid
-        if (namespace := self._namespace(pid)) != seen.namespace:
-            seen.namespace, seen.rate = namespace, PairRate()
+    def _enter(self, network: _PodNetwork, pid: int) -> None:
+        network.pid = pid
+        if (namespace := self._namespace(pid)) != network.namespace:
+            network.namespace, network.rate = namespace, PairRate()
 
     def _namespace(self, pid: int) -> str | None:
         return self._link(pid) if self._by_link else self._inode(pid)

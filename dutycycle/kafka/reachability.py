@@ -105,7 +105,7 @@ async def answered_within(timeout_s: float, settings: Settings, work: Awaitable[
         ) from error
 
 
-async def unless(stop: asyncio.Event, work: Awaitable[T]) -> T:
+async def run_until(stop: asyncio.Event, work: Awaitable[T]) -> T:
     """Return the result of ``work``; if ``stop`` comes first, ``work`` is cancelled and ``StoppedError``
     raised.
 

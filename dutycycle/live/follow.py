@@ -7,7 +7,7 @@ from dutycycle.contract.analyses import written_topics
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.kafka.consumer import Message
 from dutycycle.kafka.errors import BrokerError
-from dutycycle.kafka.reachability import StoppedError, unless
+from dutycycle.kafka.reachability import StoppedError, run_until
 from dutycycle.live.model.state import LiveState
 from dutycycle.view.reader import TopicReader
 
@@ -72,7 +72,7 @@ class ClusterFollower:
 
         clock = asyncio.create_task(keep_time(self.state))
         try:
-            await unless(stop, read())
+            await run_until(stop, read())
         except StoppedError:
             self._is_reading = False
         finally:

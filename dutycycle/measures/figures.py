@@ -156,7 +156,8 @@ class _GriddedRun:
         """Yield tensor use as a share of peak, of models whose peak is known."""
         view = self._view
         parts = [
-            FrameTicks(gpu.ticks.times, {"of_peak": of_peak(gpu.ticks, gpu.seen.model)}) for gpu in view.gpus
+            FrameTicks(gpu.ticks.times, {"of_peak": of_peak(gpu.ticks, gpu.traced.model)})
+            for gpu in view.gpus
         ]
         line = mean_of_known(aligned(parts, "of_peak", view.first_ms, view.last_ms, self._step_ms))
         if np.isfinite(line).any():

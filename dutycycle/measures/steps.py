@@ -10,7 +10,7 @@ import numpy as np
 from dutycycle.measures.noise import blocks_of, error_of_mean, error_of_ratio
 from dutycycle.report.page import Report
 from dutycycle.traces.frames import aligned
-from dutycycle.traces.processes import ProcessSeen, most_steps
+from dutycycle.traces.processes import TracedProcess, most_steps
 
 WORK = ("training", "inference", "interactive", "busy")
 """Names of the phases in which a job works."""
@@ -56,7 +56,7 @@ def step_measures(report: Report, cycle: Measure | None) -> Iterator[tuple[str, 
         yield "energy_j_per_step", product(step, power)
 
 
-def step_rates(processes: Sequence[ProcessSeen]) -> dict[str, Measure]:
+def step_rates(processes: Sequence[TracedProcess]) -> dict[str, Measure]:
     """Return rates a second. ``step``: of the process that did most; ``sample``: a second, of all, where each
     says its batches. Counts by the time they took: of uneven steps the median says nothing of their rate."""
     most = most_steps(processes)
@@ -76,7 +76,7 @@ def step_rates(processes: Sequence[ProcessSeen]) -> dict[str, Measure]:
     return measures
 
 
-def _rate(process: ProcessSeen, column: str) -> Measure | None:
+def _rate(process: TracedProcess, column: str) -> Measure | None:
     """Return a rate a second, above 0; None where ticks lack it."""
     ticks = process.steady_ticks()
     amounts, seconds = ticks[column], ticks["seconds"]

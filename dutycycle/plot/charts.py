@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from dutycycle.contract.catalogue import unit_of as unit_of_name
-from dutycycle.plot.seen import BOUNDED, Seen
+from dutycycle.plot.collected import BOUNDED, CollectedSeries
 from dutycycle.report.charts.chart import POINTS, Chart, Dots, Line, scaled, unit_of
 from dutycycle.report.charts.cycles import SeriesCycles, periods_of
 from dutycycle.traces.frames import Frame, Moments, buckets
@@ -15,38 +15,38 @@ _Span = tuple[int, int]
 """The time of a picture, both ends included, in Unix milliseconds."""
 
 
-def span_of(seen: Seen) -> _Span:
+def span_of(collected: CollectedSeries) -> _Span:
     """Return the time from the first that is drawn to the last; forecasts may stand out."""
-    windows = [by_size[min(by_size)] for by_size in seen.windows.values()]
-    forecasts = [forecast for by_name in seen.forecasts.values() for forecast in by_name.values()]
-    frames = [*seen.samples.values()] or windows or forecasts
+    windows = [by_size[min(by_size)] for by_size in collected.windows.values()]
+    forecasts = [forecast for by_name in collected.forecasts.values() for forecast in by_name.values()]
+    frames = [*collected.samples.values()] or windows or forecasts
     times = [frame.between(0, 2**62).times for frame in frames]
     return min(int(of_frame[0]) for of_frame in times), max(int(of_frame[-1]) for of_frame in times)
 
 
-def charts_of(seen: Seen, chosen: Mapping[str, Sequence[str]], span: _Span) -> list[Chart]:
+def charts_of(collected: CollectedSeries, chosen: Mapping[str, Sequence[str]], span: _Span) -> list[Chart]:
     """Return a chart for each metric of ``chosen``, of its subjects, as far as anything was measured in that
     time."""
-    made = (_chart(seen, metric, subjects, span) for metric, subjects in chosen.items())
+    made = (_chart(collected, metric, subjects, span) for metric, subjects in chosen.items())
     return [chart for chart in made if chart.lines or chart.dots]
 
 
-def _chart(seen: Seen, metric: str, subjects: Sequence[str], span: _Span) -> Chart:
+def _chart(collected: CollectedSeries, metric: str, subjects: Sequence[str], span: _Span) -> Chart:
     lines: list[Line] = []
     dots: list[Dots] = []
     for subject in subjects:
-        lines += _lines(seen, (subject, metric), span, len(subjects) > 1)
-        dots += _forecasts(seen, (subject, metric), span, len(subjects) > 1)
+        lines += _lines(collected, (subject, metric), span, len(subjects) > 1)
+        dots += _forecasts(collected, (subject, metric), span, len(subjects) > 1)
     highs = [*(line.points.high for line in lines), *(dot.points.high for dot in dots)]
     unit, scale = unit_of(unit_of_name(metric).text, [float(np.nanmax(high)) for high in highs])
     cycles = [
-        SeriesCycles(seen.label(subject), periods)
+        SeriesCycles(collected.label(subject), periods)
         for subject in subjects
-        if (periods := periods_of(seen.cycles.get(subject, ()), metric, *span))
+        if (periods := periods_of(collected.cycles.get(subject, ()), metric, *span))
     ]
     return Chart(
         metric.replace("_", "-"),
-        metric if len(subjects) > 1 else f"{metric} of {seen.label(subjects[0])}",
+        metric if len(subjects) > 1 else f"{metric} of {collected.label(subjects[0])}",
         unit,
         [replace(line, color=place, points=scaled(line.points, scale)) for place, line in enumerate(lines)],
         [
@@ -57,28 +57,30 @@ def _chart(seen: Seen, metric: str, subjects: Sequence[str], span: _Span) -> Cha
     )  # fmt: skip
 
 
-def _lines(seen: Seen, place: tuple[str, str], span: _Span, several: bool) -> Iterator[Line]:
+def _lines(collected: CollectedSeries, place: tuple[str, str], span: _Span, several: bool) -> Iterator[Line]:
     """Yield what was measured, by the samples or else by the shortest windows."""
-    windows = seen.windows.get(place)
-    whose = f"{seen.label(place[0])}: " if several else ""
-    if place in seen.samples:
-        yield from _line(whose.rstrip(": ") or "measured", seen.samples[place], span)
+    windows = collected.windows.get(place)
+    whose = f"{collected.label(place[0])}: " if several else ""
+    if place in collected.samples:
+        yield from _line(whose.rstrip(": ") or "measured", collected.samples[place], span)
     elif windows:
         size_ms = min(windows)
         yield from _line(f"{whose}mean of {size_ms / 1000:g} s", windows[size_ms], span)
 
 
-def _forecasts(seen: Seen, place: tuple[str, str], span: _Span, several: bool) -> Iterator[Dots]:
+def _forecasts(
+    collected: CollectedSeries, place: tuple[str, str], span: _Span, several: bool
+) -> Iterator[Dots]:
     """Yield of each forecaster what it forecast, at the moment that it is about; of very many, some."""
-    whose = f"{seen.label(place[0])}: " if several else ""
-    for who, frame in seen.forecasts.get(place, {}).items():
+    whose = f"{collected.label(place[0])}: " if several else ""
+    for who, frame in collected.forecasts.get(place, {}).items():
         ticks = frame.between(*span)
         count = len(ticks.times)
         if not count:
             continue
         chosen = np.unique(np.linspace(0, count - 1, min(count, POINTS)).round().astype(int))
         some = f" ({len(chosen)} of {count})" if len(chosen) < count else ""
-        name = f"{whose}{who}, {seen.wanted.horizon_s:g} s ahead{some}"
+        name = f"{whose}{who}, {collected.wanted.horizon_s:g} s ahead{some}"
         value, low, high = (ticks[column][chosen] for column in BOUNDED)
         yield Dots(name, 0, Moments(ticks.times[chosen], value, low, high))
 

@@ -8,19 +8,19 @@ from dutycycle.contract.catalogue import GPU_METRICS, HOST_METRICS
 from dutycycle.contract.records.derived import gpu_subject, node_subject
 from dutycycle.contract.records.models import BUILT_IN
 from dutycycle.contract.records.pods import JobRef, Pod
-from dutycycle.plot.seen import Seen
+from dutycycle.plot.collected import CollectedSeries
 from dutycycle.tables.columns import Row, table
 from dutycycle.tables.reader import batches
 
 
-def read_tables(folder: Path, seen: Seen, progress: Callable[[int], None]) -> None:
-    """Take the tables of ``folder`` into ``seen``. Raises ``DutycycleError``."""
+def read_tables(folder: Path, collected: CollectedSeries, progress: Callable[[int], None]) -> None:
+    """Take the tables of ``folder`` into ``collected``. Raises ``DutycycleError``."""
     count = 0
     for pod in pods_in(folder):
-        seen.named(pod)
+        collected.named(pod)
     for take, rows in _parts(folder):
         for row in rows:
-            take(seen, row)
+            take(collected, row)
         count += len(rows)
         progress(count)
 
@@ -38,7 +38,7 @@ def _pod(row: Row) -> Pod:
     return Pod(**row, job=ref)
 
 
-def _parts(folder: Path) -> Iterator[tuple[Callable[[Seen, Row], None], list[Row]]]:
+def _parts(folder: Path) -> Iterator[tuple[Callable[[CollectedSeries, Row], None], list[Row]]]:
     of_gpus = ("node", "uuid", "ts", *GPU_METRICS)
     of_hosts = ("node", "ts", *(f"host_{name}" for name in HOST_METRICS))
     for take, topic, columns in (
@@ -50,43 +50,45 @@ def _parts(folder: Path) -> Iterator[tuple[Callable[[Seen, Row], None], list[Row
             yield take, rows
 
 
-def _take_gpu(seen: Seen, row: Row) -> None:
+def _take_gpu(collected: CollectedSeries, row: Row) -> None:
     if row["uuid"] is not None:
-        _sample(seen, gpu_subject(row["node"], row["uuid"]).key, row, {name: name for name in GPU_METRICS})
+        _sample(
+            collected, gpu_subject(row["node"], row["uuid"]).key, row, {name: name for name in GPU_METRICS}
+        )
 
 
-def _take_host(seen: Seen, row: Row) -> None:
-    _sample(seen, node_subject(row["node"]).key, row, {f"host_{name}": name for name in HOST_METRICS})
+def _take_host(collected: CollectedSeries, row: Row) -> None:
+    _sample(collected, node_subject(row["node"]).key, row, {f"host_{name}": name for name in HOST_METRICS})
 
 
-def _sample(seen: Seen, subject: str, row: Row, metrics: dict[str, str]) -> None:
+def _sample(collected: CollectedSeries, subject: str, row: Row, metrics: dict[str, str]) -> None:
     for column, metric in metrics.items():
         value = row[column]
-        if value is not None and seen.is_wanted_there(subject, metric):
-            seen.samples[subject, metric].add(_ms(row["ts"]), {"value": value})
+        if value is not None and collected.is_wanted_there(subject, metric):
+            collected.samples[subject, metric].add(_ms(row["ts"]), {"value": value})
 
 
-def _take_window(seen: Seen, row: Row) -> None:
+def _take_window(collected: CollectedSeries, row: Row) -> None:
     figures = row.get("mean"), row.get("min"), row.get("max"), row.get("increase")
-    seen.window((row["subject"], row["metric"]), row["size_ms"], _ms(row["start_ts"]), figures)
+    collected.window((row["subject"], row["metric"]), row["size_ms"], _ms(row["start_ts"]), figures)
 
 
-def _take_forecast(seen: Seen, row: Row) -> None:
+def _take_forecast(collected: CollectedSeries, row: Row) -> None:
     place = row["subject"], row["metric"]
-    if seen.is_wanted_there(*place):
+    if collected.is_wanted_there(*place):
         for point in row.get("forecast") or ():
-            seen.forecast(place, row.get("model") or BUILT_IN, _ms(row["ts"]), point)
+            collected.forecast(place, row.get("model") or BUILT_IN, _ms(row["ts"]), point)
 
 
-def _take_cycle(seen: Seen, row: Row) -> None:
-    if row.get("metric") is not None and seen.is_subject(row["subject"]):
+def _take_cycle(collected: CollectedSeries, row: Row) -> None:
+    if row.get("metric") is not None and collected.is_subject(row["subject"]):
         figures = {name: row.get(name) for name in ("cyclic", "period_s", "confidence", "others")}
         figures["since_ms"] = None if row.get("since_ts") is None else _ms(row["since_ts"])
         known = {name: value for name, value in figures.items() if value is not None}
-        seen.cycles[row["subject"]].append({"ts_ms": _ms(row["ts"]), "metrics": {row["metric"]: known}})
+        collected.cycles[row["subject"]].append({"ts_ms": _ms(row["ts"]), "metrics": {row["metric"]: known}})
 
 
-DERIVED: dict[str, tuple[Callable[[Seen, Row], None], tuple[str, ...]]] = {
+DERIVED: dict[str, tuple[Callable[[CollectedSeries, Row], None], tuple[str, ...]]] = {
     "window-aggregates": (
         _take_window, ("subject", "metric", "size_ms", "start_ts", "mean", "min", "max", "increase")
     ),

@@ -10,8 +10,8 @@ from dutycycle.contract.codec import DecodeError, decode
 from dutycycle.contract.log import ConsumerRecord
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.topics import TOPICS
+from dutycycle.plot.collected import CollectedSeries
 from dutycycle.plot.from_tables import DERIVED
-from dutycycle.plot.seen import Seen
 from dutycycle.tables.columns import table
 from dutycycle.traces.samples import TraceSamples
 from dutycycle.traces.ticks import SampleReader, subject_key
@@ -23,9 +23,12 @@ _TOLD = 1000
 _Place = tuple[str, str]
 
 
-def read_traces(traces: Sequence[str], prefix: str, seen: Seen, progress: Callable[[int], None]) -> int:
-    """Take all of ``traces`` into ``seen``; how many records could not be used. Raises ``TraceError``."""
-    reader, unusable = _Reader(seen), 0
+def read_traces(
+    traces: Sequence[str], prefix: str, collected: CollectedSeries, progress: Callable[[int], None]
+) -> int:
+    """Take all of ``traces`` into ``collected``. Returns how many records could not be used. Raises
+    ``TraceError``."""
+    reader, unusable = _Reader(collected), 0
     for number, record in enumerate(TraceSamples(traces, prefix, ("pods", *_SAMPLES, *DERIVED))):
         try:
             reader.take(record)
@@ -62,17 +65,17 @@ class _Columns:
     measured: Bools
 
 
-def _columns_of(node: str, layout: Layout, seen: Seen) -> _Columns:
+def _columns_of(node: str, layout: Layout, collected: CollectedSeries) -> _Columns:
     places = [(subject_key(node, column), column.metric) for column in layout.series]
-    wanted = [(column, place) for column, place in enumerate(places) if seen.is_wanted(*place)]
+    wanted = [(column, place) for column, place in enumerate(places) if collected.is_wanted(*place)]
     return _Columns(layout, places, wanted, np.zeros(len(places), bool))
 
 
 class _Reader:
     """Takes one record after the other."""
 
-    def __init__(self, seen: Seen) -> None:
-        self._seen = seen
+    def __init__(self, collected: CollectedSeries) -> None:
+        self._collected = collected
         self._samples = SampleReader()
         self._columns: dict[tuple[str, str], _Columns] = {}
 
@@ -87,22 +90,22 @@ class _Reader:
         kind: type[Any] = TOPICS[record.topic].record
         decoded = decode(kind, record.value, record.topic)
         if isinstance(decoded, Pod):
-            self._seen.named(decoded)
+            self._collected.named(decoded)
             return
         take, _ = DERIVED[record.topic]
         for row in table(record.topic).rows(decoded, record.ts_ms):
-            take(self._seen, row)
+            take(self._collected, row)
 
     def _tick(self, node: str, topic: str, tick: TickRow) -> None:
         columns = self._columns.get((node, topic))
         if columns is None or columns.layout is not tick.layout:  # a node's layout stays the same for long
             self._note(columns)
-            columns = self._columns[node, topic] = _columns_of(node, tick.layout, self._seen)
+            columns = self._columns[node, topic] = _columns_of(node, tick.layout, self._collected)
         columns.measured |= np.isfinite(tick.values)
         for column, place in columns.wanted:
             value = float(tick.values[column])
             if value == value:
-                self._seen.samples[place].add(tick.ts_ms, {"value": value})
+                self._collected.samples[place].add(tick.ts_ms, {"value": value})
 
     def close(self) -> None:
         """Note the series of all layouts, when all records were read."""
@@ -114,4 +117,4 @@ class _Reader:
         if columns is not None:
             for place, measured in zip(columns.places, columns.measured.tolist(), strict=True):
                 if measured:
-                    self._seen.note(*place)
+                    self._collected.note(*place)

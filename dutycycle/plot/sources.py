@@ -6,9 +6,9 @@ from pathlib import Path
 
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.records.pods import Pod
+from dutycycle.plot.collected import KINDS, CollectedSeries, Wanted
 from dutycycle.plot.from_tables import pods_in, read_tables
 from dutycycle.plot.from_traces import pods_of, read_traces
-from dutycycle.plot.seen import KINDS, Seen, Wanted
 from dutycycle.run.folder import TRACE
 from dutycycle.tables.reader import has_tables
 from dutycycle.traces.replay import DERIVED
@@ -55,13 +55,15 @@ def _trace_in(folder: Path) -> Path:
 
 def read(
     sources: Sources, wanted: Wanted, prefix: str, progress: Callable[[int], None] = lambda _: None
-) -> tuple[Seen, int]:
+) -> tuple[CollectedSeries, int]:
     """Return what is in them, and how many records could not be used. Raises ``DutycycleError``."""
-    seen = Seen(replace(wanted, subjects=_resolved(sources, wanted.subjects, prefix, progress)))
-    unusable = read_traces(sources.traces, prefix, seen, progress)
+    collected = CollectedSeries(
+        replace(wanted, subjects=_resolved(sources, wanted.subjects, prefix, progress))
+    )
+    unusable = read_traces(sources.traces, prefix, collected, progress)
     for folder in sources.tables:
-        read_tables(folder, seen, progress)
-    return seen, unusable
+        read_tables(folder, collected, progress)
+    return collected, unusable
 
 
 def _resolved(

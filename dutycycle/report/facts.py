@@ -15,7 +15,7 @@ from dutycycle.report.charts.cycles import SeriesCycles, cycles_of
 from dutycycle.report.gather import Gathered, Plain
 from dutycycle.report.view import HostView, View, insights_of
 from dutycycle.traces.frames import Floats, FrameTicks
-from dutycycle.traces.processes import ProcessSeen, figures, most_steps, named
+from dutycycle.traces.processes import TracedProcess, figures, most_steps, named
 from dutycycle.words import bytes_text, decimal_bytes, evidence_figures, kind_words, short_duration
 
 _S_PER_HOUR = 3600.0
@@ -89,7 +89,7 @@ class Facts:
     """What of a subject, and its cycle."""
     cost: float | None
     idle_cost: float | None
-    processes: list[ProcessSeen] = field(default_factory=list)
+    processes: list[TracedProcess] = field(default_factory=list)
     incidents: list[tuple[int, str]] = field(default_factory=list)
     """What happened to its GPUs: when, and in words."""
 
@@ -124,7 +124,7 @@ def facts_of(gathered: Gathered, view: View, settings: Settings) -> Facts:
 
 def _incidents(gathered: Gathered, view: View) -> Iterator[tuple[int, str]]:
     """Yield events that hit a pod of the view; where no pod is known of, those on its GPUs meanwhile."""
-    names = {(gpu.seen.node, gpu.seen.uuid): gpu.name for gpu in view.gpus}
+    names = {(gpu.traced.node, gpu.traced.uuid): gpu.name for gpu in view.gpus}
     for event in gathered.gpu_events:
         hit = [pod for pod in event.pods or () if f"pod/{pod.uid}" in view.subjects]
         name = names.get((event.node, event.gpu))
@@ -150,7 +150,7 @@ def _ended_after(gathered: Gathered, uid: str, ts_ms: int) -> str:
     return f" (ended {max(last_ms - ts_ms, 0) / 1000:.0f} s later: {pod.phase.lower()})"
 
 
-def _processes(gathered: Gathered, view: View) -> list[ProcessSeen]:
+def _processes(gathered: Gathered, view: View) -> list[TracedProcess]:
     chosen = {key.removeprefix("pod/") for key in view.subjects}
     names = {uid: pod.name for uid, pod in gathered.identities.items()}
     return named(gathered.processes.values(), chosen or None, names)
@@ -162,7 +162,7 @@ def _step_ms(view: View) -> int:
 
 def _use(gathered: Gathered, view: View, place: int) -> GpuUse:
     gpu = view.gpus[place]
-    ticks, seen = gpu.ticks, gpu.seen
+    ticks, traced = gpu.ticks, gpu.traced
     lasted = ticks.durations_s()
     util = ticks["gpu_util_pct"]
     working = ticks["working_pct"]
@@ -170,8 +170,8 @@ def _use(gathered: Gathered, view: View, place: int) -> GpuUse:
     untouched = ticks["untouched"]
     return GpuUse(
         name=gpu.name,
-        node=seen.node,
-        model=seen.model,
+        node=traced.node,
+        model=traced.model,
         seconds=float(lasted.sum()),
         busy_s=float((util * lasted)[known].sum() / 100) if known.any() else None,
         working_s=float((working * lasted)[judged].sum() / 100) if judged.any() else None,
@@ -183,10 +183,10 @@ def _use(gathered: Gathered, view: View, place: int) -> GpuUse:
         sm_mean=ticks.mean("sm_active_pct"),
         tensor_mean=ticks.mean("tensor_active_pct"),
         dram_mean=ticks.mean("dram_active_pct"),
-        of_peak_mean=ticks.mean_of(of_peak(ticks, seen.model)),
+        of_peak_mean=ticks.mean_of(of_peak(ticks, traced.model)),
         mem_copy_max=ticks.most("mem_copy_util_pct"),
         mem_max=ticks.most("mem_used_bytes"),
-        mem_total=seen.mem_total_bytes,
+        mem_total=traced.mem_total_bytes,
         power_mean=ticks.mean("power_w"),
         power_max=ticks.most("power_high_w"),
         temp_max=ticks.most("temp_c"),

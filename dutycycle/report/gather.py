@@ -26,7 +26,7 @@ from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.processes import ProcessSample
 from dutycycle.contract.records.samples import CgroupSample, Gpu, Host, NvmlSample, PodCgroup
 from dutycycle.traces.frames import Frame
-from dutycycle.traces.processes import ProcessSeen
+from dutycycle.traces.processes import TracedProcess
 
 GPU_COLUMNS = (
     *names(row for row in GPU_ROWS if row.chart or row.kind == "counter"),
@@ -48,7 +48,7 @@ Plain = dict[str, Any]
 
 
 @dataclass(slots=True)
-class GpuSeen:
+class TracedGpu:
     """Holds one GPU of the trace, and from when to when each pod used it or had it."""
 
     node: str
@@ -62,7 +62,7 @@ class GpuSeen:
 
 
 @dataclass(slots=True)
-class HostSeen:
+class TracedHost:
     """Holds one node of the trace."""
 
     cpu_count: int | None = None
@@ -74,11 +74,11 @@ class HostSeen:
 class Gathered:
     """Gathers all that a report may need of a trace. What derived records say is kept as plain objects."""
 
-    gpus: dict[tuple[str, str], GpuSeen] = field(default_factory=dict)
-    hosts: dict[str, HostSeen] = field(default_factory=dict)
+    gpus: dict[tuple[str, str], TracedGpu] = field(default_factory=dict)
+    hosts: dict[str, TracedHost] = field(default_factory=dict)
     pods: dict[str, Frame] = field(default_factory=lambda: defaultdict(lambda: Frame(POD_COLUMNS)))
     identities: dict[str, Pod] = field(default_factory=dict)
-    processes: dict[tuple[str, int], ProcessSeen] = field(default_factory=dict)
+    processes: dict[tuple[str, int], TracedProcess] = field(default_factory=dict)
     """By the pod's uid and the process id."""
     throttles: list[tuple[str, ...]] = field(default_factory=lambda: [()])
     insights: dict[str, list[Plain]] = field(default_factory=lambda: defaultdict(list))
@@ -141,15 +141,15 @@ class Gathered:
         self._at(sample.ts_ms)
         for gpu, raw in zip(with_means(sample).gpus, sample.gpus, strict=True):
             key = sample.node, gpu.uuid
-            seen = self.gpus.get(key)
-            if seen is None:
-                seen = self.gpus[key] = GpuSeen(sample.node, gpu.index, gpu.uuid)
-            seen.model = gpu.model or seen.model
-            seen.mem_total_bytes = gpu.mem_total_bytes or seen.mem_total_bytes
-            seen.power_limit_w = gpu.power_limit_w or seen.power_limit_w
-            seen.frame.add(sample.ts_ms, self._of_gpu(gpu, raw))
+            traced = self.gpus.get(key)
+            if traced is None:
+                traced = self.gpus[key] = TracedGpu(sample.node, gpu.index, gpu.uuid)
+            traced.model = gpu.model or traced.model
+            traced.mem_total_bytes = gpu.mem_total_bytes or traced.mem_total_bytes
+            traced.power_limit_w = gpu.power_limit_w or traced.power_limit_w
+            traced.frame.add(sample.ts_ms, self._of_gpu(gpu, raw))
             for uid in _users(gpu):
-                seen.users.setdefault(uid, [sample.ts_ms, 0])[1] = sample.ts_ms
+                traced.users.setdefault(uid, [sample.ts_ms, 0])[1] = sample.ts_ms
 
     def _of_gpu(self, gpu: Gpu, raw: Gpu) -> dict[str, float | None]:
         values: dict[str, float | None] = {name: getattr(gpu, name, None) for name in GPU_COLUMNS[:-1]}
@@ -167,19 +167,19 @@ class Gathered:
 
     def _processes(self, sample: ProcessSample) -> None:
         for process in sample.processes:
-            seen = self.processes.setdefault(
-                (process.pod_uid, process.pid), ProcessSeen(process.pod_uid, process.pid)
+            traced = self.processes.setdefault(
+                (process.pod_uid, process.pid), TracedProcess(process.pod_uid, process.pid)
             )
-            seen.add(sample.ts_ms, process)
+            traced.add(sample.ts_ms, process)
 
     def _cgroup(self, sample: CgroupSample) -> None:
         self._at(sample.ts_ms)
         host = sample.host
         if host != Host():
-            seen = self.hosts.setdefault(sample.node, HostSeen())
-            seen.cpu_count = host.cpu_count or seen.cpu_count
-            seen.mem_total_bytes = host.mem_total_bytes or seen.mem_total_bytes
-            seen.frame.add(sample.ts_ms, {name: getattr(host, name) for name in HOST_COLUMNS})
+            traced = self.hosts.setdefault(sample.node, TracedHost())
+            traced.cpu_count = host.cpu_count or traced.cpu_count
+            traced.mem_total_bytes = host.mem_total_bytes or traced.mem_total_bytes
+            traced.frame.add(sample.ts_ms, {name: getattr(host, name) for name in HOST_COLUMNS})
         for pod in sample.pods:
             self.pods[pod.uid].add(sample.ts_ms, _of_pod(pod))
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.records.pods import JobRef, Pod
-from dutycycle.report.gather import Gathered, GpuSeen, Plain
+from dutycycle.report.gather import Gathered, Plain, TracedGpu
 from dutycycle.traces.frames import Frame, FrameTicks
 from dutycycle.traces.subject import NAMED, TraceSubject, qualified, subject_of
 
@@ -15,7 +15,7 @@ class GpuView:
     """Holds one GPU that the report shows: its name there, and its ticks in the report's time."""
 
     name: str
-    seen: GpuSeen
+    traced: TracedGpu
     ticks: FrameTicks
 
 
@@ -52,7 +52,7 @@ class View:
     @property
     def nodes(self) -> list[str]:
         """Return the hosts of its GPUs, and those that are shown themselves."""
-        return sorted({gpu.seen.node for gpu in self.gpus} | {host.name for host in self.hosts})
+        return sorted({gpu.traced.node for gpu in self.gpus} | {host.name for host in self.hosts})
 
     @property
     def machines(self) -> list[HostView]:
@@ -135,7 +135,9 @@ def _of_subject(gathered: Gathered, subject: TraceSubject) -> View:
     )
 
 
-def _span_of(chosen: Sequence[Pod], gpus: Iterable[GpuSeen], cgroups: Mapping[str, Frame]) -> tuple[int, int]:
+def _span_of(
+    chosen: Sequence[Pod], gpus: Iterable[TracedGpu], cgroups: Mapping[str, Frame]
+) -> tuple[int, int]:
     """Return the time from the first to the last that was measured of these pods. Raises
     ``DutycycleError``."""
     uids = {pod.uid for pod in chosen}
@@ -167,11 +169,11 @@ def _gpu_views(
     ]
 
 
-def _nodes_of(gpus: Iterable[GpuSeen]) -> dict[str, str]:
+def _nodes_of(gpus: Iterable[TracedGpu]) -> dict[str, str]:
     return {gpu.uuid: gpu.node for gpu in sorted(gpus, key=lambda gpu: gpu.node)}
 
 
-def _ranks_of(gpus: Collection[GpuSeen], subject: TraceSubject) -> dict[str, str]:
+def _ranks_of(gpus: Collection[TracedGpu], subject: TraceSubject) -> dict[str, str]:
     """Return of each GPU the role and number of the pod that used it, such as "worker 3"; its node if a pod
     has no number, or two GPUs would have one name."""
     pods = sorted(subject.pods, key=_replica)

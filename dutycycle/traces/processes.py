@@ -19,7 +19,7 @@ _WARM_UP = 2.0
 
 
 @dataclass(slots=True)
-class ProcessSeen:
+class TracedProcess:
     """Holds one process of the trace. ``loop``: its last report, with the sums over all of them."""
 
     pod_uid: str
@@ -70,7 +70,7 @@ class ProcessSeen:
         return float(ticks["steps"].sum()) / seconds if seconds else None
 
 
-def most_steps(processes: Iterable[ProcessSeen]) -> tuple[ProcessSeen, Loop] | None:
+def most_steps(processes: Iterable[TracedProcess]) -> tuple[TracedProcess, Loop] | None:
     """Return the process that reported most steps, and the sums of its loop; None where none did."""
     loops = [
         (process, process.loop) for process in processes if process.loop is not None and process.loop.steps
@@ -94,8 +94,8 @@ def _plus(first: int | None, other: int | None) -> int:
 
 
 def named(
-    processes: Iterable[ProcessSeen], pods: Collection[str] | None, names: Mapping[str, str]
-) -> list[ProcessSeen]:
+    processes: Iterable[TracedProcess], pods: Collection[str] | None, names: Mapping[str, str]
+) -> list[TracedProcess]:
     """Return the processes of ``pods`` (None: of all), by rank, each with what to call it. ``names``: the
     pods'."""
     chosen = [process for process in processes if pods is None or process.pod_uid in pods]
@@ -111,11 +111,11 @@ def named(
     return sorted(chosen, key=lambda process: (_rank(process) is None, _rank(process) or 0, process.name))
 
 
-def _rank(process: ProcessSeen) -> int | None:
+def _rank(process: TracedProcess) -> int | None:
     return process.software.rank if process.software is not None else None
 
 
-def figures(processes: Iterable[ProcessSeen], cycle: tuple[str, float] | None) -> Iterator[tuple[str, str]]:
+def figures(processes: Iterable[TracedProcess], cycle: tuple[str, float] | None) -> Iterator[tuple[str, str]]:
     """Name and value of what a reader looks for first, of the process that did most steps. ``cycle``: of what
     one was found from outside, and its period in seconds."""
     every = list(processes)
@@ -138,7 +138,7 @@ def figures(processes: Iterable[ProcessSeen], cycle: tuple[str, float] | None) -
 
 
 def _of_loop(
-    process: ProcessSeen, of: str, loop: Loop, cycle: tuple[str, float] | None
+    process: TracedProcess, of: str, loop: Loop, cycle: tuple[str, float] | None
 ) -> Iterator[tuple[str, str]]:
     longest = "" if loop.longest_s is None else f", longest {loop.longest_s:.3g} s"
     yield "Steps", f"{loop.steps}{of}, {digits(per_minute(loop))} a minute, as the training reports"

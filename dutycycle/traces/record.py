@@ -9,7 +9,7 @@ from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import full_name
 from dutycycle.contract.trace import TraceRecord, TraceWriter
 from dutycycle.kafka.consumer import Consumer, Message, Start
-from dutycycle.kafka.reachability import StoppedError, answered_within, unless, wait_for_broker
+from dutycycle.kafka.reachability import StoppedError, answered_within, run_until, wait_for_broker
 from dutycycle.kafka.topics import topics_there
 from dutycycle.process import stop_on_signals
 from dutycycle.progress import Progress
@@ -69,7 +69,7 @@ async def _record(
     stop = stop_on_signals()
     waiting = wait_for_broker(settings, Telemetry("record"))
     try:
-        await unless(stop, answered_within(timeout_s, settings, waiting))
+        await run_until(stop, answered_within(timeout_s, settings, waiting))
     except StoppedError:
         return Counter()
     names = [full_name(settings.topic_prefix, topic) for topic in wanted.topics]

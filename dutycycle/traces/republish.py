@@ -11,7 +11,7 @@ from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import SAMPLE_TOPICS, TOPICS, full_name
 from dutycycle.kafka.clients import BATCH_BYTES
 from dutycycle.kafka.producer import Delivery, Producer
-from dutycycle.kafka.reachability import StoppedError, unless, wait_for_broker
+from dutycycle.kafka.reachability import StoppedError, run_until, wait_for_broker
 from dutycycle.kafka.topic_settings import read_batch_bytes
 from dutycycle.kafka.topics import ensure_topics
 from dutycycle.process import stop_on_signals, stopped_within
@@ -64,7 +64,7 @@ async def _publish(
 ) -> Counter[str]:
     telemetry, stop = Telemetry("replay"), stop_on_signals()
     try:
-        await unless(stop, wait_for_broker(settings, telemetry))
+        await run_until(stop, wait_for_broker(settings, telemetry))
     except StoppedError:
         return Counter()
     topics = await ensure_topics(settings, SAMPLE_TOPICS)

@@ -5,7 +5,7 @@ from typing import Any
 
 from dutycycle.contract.errors import SettingError
 from dutycycle.contract.settings.groups import Settings
-from dutycycle.kafka.reachability import StoppedError, unless, wait_for_topics
+from dutycycle.kafka.reachability import StoppedError, run_until, wait_for_topics
 from dutycycle.kafka.tasks import together
 from dutycycle.kube.errors import KubeError
 from dutycycle.kube.objects import connect
@@ -57,9 +57,9 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event, rou
     status.ready["topics"] = lambda: follower.readiness_error((TOPIC,))
     status.waiting = f"waiting for the broker at {settings.broker}"
     try:
-        await unless(stop, wait_for_topics(settings, telemetry, (), outputs=(TOPIC,)))
+        await run_until(stop, wait_for_topics(settings, telemetry, (), outputs=(TOPIC,)))
         status.waiting = None
-        await unless(stop, together(follower.run(), look()))
+        await run_until(stop, together(follower.run(), look()))
     except StoppedError:
         return
     finally:

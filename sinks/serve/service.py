@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import ALIKE_TOPICS
-from dutycycle.kafka.reachability import StoppedError, unless, wait_for_topics
+from dutycycle.kafka.reachability import StoppedError, run_until, wait_for_topics
 from dutycycle.kafka.tasks import together
 from dutycycle.telemetry import events
 from dutycycle.telemetry.events import Telemetry
@@ -59,12 +59,12 @@ async def run(names: Sequence[str], settings: Settings, telemetry: Telemetry, st
         for role in roles:
             await role.open()
         status.waiting = f"waiting for the broker at {settings.broker}"
-        await unless(stop, wait_for_topics(settings, telemetry, alike, outputs=outputs))
+        await run_until(stop, wait_for_topics(settings, telemetry, alike, outputs=outputs))
         status.waiting = None
         work = [role.work(listener) for role in roles]
         if listener is not None:
             work.append(listener.serve())
-        await unless(stop, together(follower.run(), *work))
+        await run_until(stop, together(follower.run(), *work))
     except StoppedError:
         return
     finally:

@@ -169,7 +169,7 @@ class CheckpointCoordinator:
         """Tell whether something that was put in line has not arrived."""
         return any(not answer.done() for answer in self._under_way)
 
-    def held_up(self) -> bool:
+    def is_backpressured(self) -> bool:
         """Tell whether no more is processed because the broker takes nothing, however long that lasts: this
         is no worker that is stuck. That nothing is committed is said elsewhere."""
         return not self._room.is_set() or self.has_unsent

@@ -90,7 +90,7 @@ def said(topic: str, log: Log, off: Collection[str]) -> Any:
     return plain
 
 
-def judgements(log: Log) -> dict[str, list[Any]]:
+def assessments(log: Log) -> dict[str, list[Any]]:
     """What was said of each pod beside anomalies: without those, nothing is said again because of them."""
     by_subject: dict[str, list[Any]] = defaultdict(list)
     for key, value in log.get("insights", []):
@@ -111,7 +111,7 @@ def test_what_is_left_is_the_same(chosen: tuple[str, ...]) -> None:
         if "anomalies" not in off or topic not in ANALYSES["insights"].topics[1:]:
             assert said(topic, found, off) == said(topic, whole, off), topic
     if "insights" in chosen:
-        assert judgements(found) == judgements(whole)
+        assert assessments(found) == assessments(whole)
     for topic, of in LACKING.items():  # absent, and not zero
         for _, value in found.get(topic, []):
             assert not any(orjson.loads(value).get(field) for name in of if name in off for field in of[name])

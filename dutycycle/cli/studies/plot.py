@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Read and draw; 0 when there is a picture."""
     from dutycycle.plot.charts import charts_of, span_of  # here, not above: --help need not wait for it
-    from dutycycle.plot.seen import Wanted
+    from dutycycle.plot.collected import Wanted
     from dutycycle.plot.sources import read, sources_of
     from dutycycle.plot.write import PICTURES, write
 
@@ -60,14 +60,14 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     wanted = Wanted(args.subject, tuple(dict.fromkeys(args.metric)), args.forecast)
     with Progress("records") as progress:
         reading = settings.topic_prefix, lambda number: progress.show(number, number)
-        seen, unusable = read(sources_of(args.what), wanted, *reading)
+        collected, unusable = read(sources_of(args.what), wanted, *reading)
     if unusable:
         print(f"dutycycle: {unusable} records could not be used", file=sys.stderr)  # noqa: T201
-    chosen = seen.chosen()
-    for sentence in seen.explain_left_out():
+    chosen = collected.chosen()
+    for sentence in collected.explain_left_out():
         print(f"dutycycle: {sentence}", file=sys.stderr)  # noqa: T201
-    span = _between(args, *span_of(seen))
-    charts = charts_of(seen, chosen, span)
+    span = _between(args, *span_of(collected))
+    charts = charts_of(collected, chosen, span)
     if not charts:
         raise DutycycleError("nothing was measured between --from and --to")
     write(charts, args.title, span, args.out)

@@ -130,7 +130,7 @@ class ExactApp(faust.App):
         self.on_log_truncated: OnLogTruncated = lambda _, what: self.fail(what)
         """Called at the start of reading, for a partition whose log ends before what was committed of it."""
         self.begins_anew: BeginsAnew = _goes_on
-        self.held_up: Callable[[], bool] = _never
+        self.is_backpressured: Callable[[], bool] = _never
         """Whether the application reads no further on purpose, and says so itself."""
 
     @property

@@ -104,7 +104,7 @@ class Vitals:
 
     def _behind(self) -> str | None:
         """Tell how far it has read, where it could read on."""
-        if self._consumer is None or self._app.held_up():
+        if self._consumer is None or self._app.is_backpressured():
             return None
         reason: str | None = self._consumer.behind()
         return reason

@@ -14,7 +14,7 @@ from dutycycle.report.charts.inside import plane_chart, time_chart
 from dutycycle.report.gather import Gathered
 from dutycycle.report.view import GpuView, HostView, View
 from dutycycle.traces.frames import Buckets, aligned
-from dutycycle.traces.processes import ProcessSeen
+from dutycycle.traces.processes import TracedProcess
 from dutycycle.words import digits
 
 
@@ -100,7 +100,7 @@ def _limits(spec: _Spec, of: Sequence[GpuView | HostView], scale: float) -> list
     if spec.limit is None:
         return []
     label = "total" if spec.limit in CAPACITIES else "limit"
-    known = {getattr(part.seen, spec.limit) for part in of if isinstance(part, GpuView)}
+    known = {getattr(part.traced, spec.limit) for part in of if isinstance(part, GpuView)}
     return [(label, value / scale) for value in sorted(known - {None})]
 
 
@@ -140,7 +140,7 @@ def _heat(gathered: Gathered, view: View) -> Chart | None:
         Line(gpu.name, gpu.name, place, Buckets(view.first_ms, step_ms, row, row, row, exact=True))
         for place, (gpu, row) in enumerate(zip(gpus, rows, strict=True))
     ]
-    pods = {uid: gathered.identities.get(uid) for gpu in view.gpus for uid in gpu.seen.users}
+    pods = {uid: gathered.identities.get(uid) for gpu in view.gpus for uid in gpu.traced.users}
     pods = {uid: pod for uid, pod in pods.items() if not view.subjects or f"pod/{uid}" in view.subjects}
     jobs = {uid if pod is None or pod.job is None else pod.job.uid for uid, pod in pods.items()}
     title, note = "GPU utilization by GPU", "Each row is one GPU."
@@ -168,7 +168,7 @@ def _fold(view: View, chosen: ShownCycle | None) -> Chart | None:
     )
 
 
-def _steps(gathered: Gathered, view: View, processes: Sequence[ProcessSeen]) -> Chart | None:
+def _steps(gathered: Gathered, view: View, processes: Sequence[TracedProcess]) -> Chart | None:
     """Return what the steps took, as the training loops say."""
     ticks = [(process, process.frame.between(view.first_ms, view.last_ms)) for process in processes]
     shown = [(process, frame) for process, frame in ticks if len(frame.times)]
@@ -188,7 +188,7 @@ def _steps(gathered: Gathered, view: View, processes: Sequence[ProcessSeen]) -> 
     return Chart("steps", "Step time", "s", lines, note=note, cycle=cycle) if lines else None
 
 
-def charts_of(gathered: Gathered, view: View, processes: Sequence[ProcessSeen] = ()) -> list[Chart]:
+def charts_of(gathered: Gathered, view: View, processes: Sequence[TracedProcess] = ()) -> list[Chart]:
     """Return every chart for which something was measured."""
     of_pods = [pod for pod in view.pods if pod.ticks.most("net_rx_bytes_per_s") is not None]
     of_machines: list[tuple[_Spec, list[HostView]]] = [

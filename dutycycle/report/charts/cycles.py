@@ -80,7 +80,7 @@ def cycles_of(gathered: Gathered, view: View, metric: str) -> list[SeriesCycles]
         f"{machine.key}/cgroup": (machine.name, _pods_of(gathered, machine.key)) for machine in view.machines
     }
     whose |= {
-        f"gpu/{gpu.seen.node}/{gpu.seen.uuid}/nvml": (gpu.name, frozenset(gpu.seen.users))
+        f"gpu/{gpu.traced.node}/{gpu.traced.uuid}/nvml": (gpu.name, frozenset(gpu.traced.users))
         for gpu in view.gpus
     }
     cycles = [
@@ -116,7 +116,7 @@ def shown_cycle(gathered: Gathered, view: View) -> ShownCycle | None:
                 if period.period_s >= 4 * max(tick_s, 0.001)
                 and period.last_ms - view.first_ms >= 1000 * period.newest_s
             ]
-            gpus = [gpu for gpu in view.gpus if not cycle.pods.isdisjoint(gpu.seen.users)] or view.gpus
+            gpus = [gpu for gpu in view.gpus if not cycle.pods.isdisjoint(gpu.traced.users)] or view.gpus
             if possible and gpus:
                 period = min(possible, key=lambda period: period.period_s)
                 # The mean of all that was told would not meet the newest periods, which are folded.

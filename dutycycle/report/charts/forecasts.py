@@ -74,7 +74,7 @@ def _forecast_subjects(view: View) -> Iterator[tuple[str, str, FrameTicks, str, 
     of the first pod or node."""
     if view.gpus:
         gpu = max(view.gpus, key=lambda view_of_gpu: view_of_gpu.ticks.mean("gpu_util_pct") or 0)
-        key = f"gpu/{gpu.seen.node}/{gpu.seen.uuid}/nvml"
+        key = f"gpu/{gpu.traced.node}/{gpu.traced.uuid}/nvml"
         yield key, gpu.name, gpu.ticks, "gpu_util_pct", "GPU utilization"
         yield key, gpu.name, gpu.ticks, "mem_used_bytes", "GPU memory"
     for machine in view.machines[:1]:

@@ -1,11 +1,11 @@
-"""Chooses which of a pod's judgements, one every ten seconds, are published: those that changed and stay
+"""Chooses which of a pod's assessments, one every ten seconds, are published: those that changed and stay
 changed."""
 
 from dataclasses import dataclass, field, replace
 
 from streams.operators.workload.kinds.classifier import MIN_CONFIDENCE, UNKNOWN_KIND
 from streams.operators.workload.rules.advice import advice
-from streams.operators.workload.rules.bottleneck import IDLE, Judgement
+from streams.operators.workload.rules.bottleneck import IDLE, Assessment
 from streams.operators.workload.rules.finding import UNKNOWN_BOTTLENECK
 
 _KIND_SPANS = 2
@@ -20,7 +20,7 @@ _BOTTLENECK_SPANS = 3  # chosen with the two above: docs/decisions/0019
 _MEASURED = "gpu_util_pct"
 """Without it in the evidence nothing is seen of the GPU any more: what held it back is no longer known."""
 _SETTLED_SPANS = 12
-"""Judgements in a row after which a pod counts as settled."""
+"""Assessments in a row after which a pod counts as settled."""
 _QUIET_MS = 60_000
 """Another bottleneck of the same kind is not published more often than this."""
 _SURER, _SURER_MS = 0.15, 90_000
@@ -47,10 +47,10 @@ class _Streak:
 
 @dataclass(slots=True)
 class InsightDebouncer:
-    """Decides which judgements are published. ``published``: the judgement that was published last, if any.
-    ``kind`` and ``bottleneck``: what the newest judgements said, published or not."""
+    """Decides which assessments are published. ``published``: the assessment that was published last, if any.
+    ``kind`` and ``bottleneck``: what the newest assessments said, published or not."""
 
-    published: Judgement | None = None
+    published: Assessment | None = None
     kind: _Streak = field(default_factory=_Streak)
     bottleneck: _Streak = field(default_factory=_Streak)
 
@@ -65,14 +65,14 @@ class InsightDebouncer:
 
     @property
     def is_settled(self) -> bool:
-        """Tell whether the last two minutes of judgements said what was published."""
+        """Tell whether the last two minutes of assessments said what was published."""
         if self.published is None or self.published.kind != self.kind.word:
             return False
         same = self.published.bottleneck == self.bottleneck.word
         return same and min(self.kind.count, self.bottleneck.count) >= _SETTLED_SPANS
 
-    def add(self, now: Judgement, start_ms: int) -> Judgement | None:
-        """Take the judgement of the span that began at ``start_ms``. Returns what to publish, or None."""
+    def add(self, now: Assessment, start_ms: int) -> Assessment | None:
+        """Take the assessment of the span that began at ``start_ms``. Returns what to publish, or None."""
         self.kind.add(now.kind, start_ms)
         self.bottleneck.add(now.bottleneck, start_ms)
         since_ms = self._changed_since_ms(now)
@@ -88,12 +88,12 @@ class InsightDebouncer:
         self.published = replace(now, since_ms=since_ms)
         return self.published
 
-    def forget(self, unknown: Judgement) -> Judgement:
+    def forget(self, unknown: Assessment) -> Assessment:
         """Begin anew with what nobody knows any more, as published."""
         self.published, self.kind, self.bottleneck = unknown, _Streak(), _Streak()
         return unknown
 
-    def _changed_since_ms(self, now: Judgement) -> int | None:
+    def _changed_since_ms(self, now: Assessment) -> int | None:
         """Return None if there is nothing to publish, else since when the pod is of its kind."""
         if self._kind_changed(now):
             return self.kind.since_ms
@@ -104,7 +104,7 @@ class InsightDebouncer:
         changed = self._bottleneck_changed(before, now) or _idle_for_longer(before, now)
         return before.since_ms if changed else None
 
-    def _kind_changed(self, now: Judgement) -> bool:
+    def _kind_changed(self, now: Assessment) -> bool:
         before = UNKNOWN_KIND if self.published is None else self.published.kind
         if self.published is None and now.kind == UNKNOWN_KIND:
             return True
@@ -112,7 +112,7 @@ class InsightDebouncer:
         agreeing = _UNKNOWN_SPANS if now.kind == UNKNOWN_KIND else 1 if at_once else _KIND_SPANS
         return (self.published is None or now.kind != before) and self.kind.count >= agreeing
 
-    def _confidence_changed(self, before: Judgement, now: Judgement) -> bool:
+    def _confidence_changed(self, before: Assessment, now: Assessment) -> bool:
         """Tell whether the published kind now has another confidence, while no bottleneck is about to
         change."""
         waits = self.bottleneck.word not in (before.bottleneck, UNKNOWN_BOTTLENECK)
@@ -120,7 +120,7 @@ class InsightDebouncer:
             return False
         return abs(now.confidence - before.confidence) >= _SURER
 
-    def _bottleneck_changed(self, before: Judgement, now: Judgement) -> bool:
+    def _bottleneck_changed(self, before: Assessment, now: Assessment) -> bool:
         if now.bottleneck == UNKNOWN_BOTTLENECK and _MEASURED not in now.evidence:
             return before.bottleneck != UNKNOWN_BOTTLENECK and self.bottleneck.count >= _UNKNOWN_SPANS
         if now.bottleneck in (before.bottleneck, UNKNOWN_BOTTLENECK):
@@ -129,7 +129,7 @@ class InsightDebouncer:
         return self.bottleneck.count >= _BOTTLENECK_SPANS and not quiet
 
 
-def _still_held_back(now: Judgement, before: Judgement) -> Judgement:
+def _still_held_back(now: Assessment, before: Assessment) -> Assessment:
     """Keep what held back a pod whose kind was not known ``before``: its kind is told by what it did then,
     and so what held it back then does so until something else is found."""
     if before.bottleneck in (IDLE, UNKNOWN_BOTTLENECK):
@@ -141,7 +141,7 @@ def _still_held_back(now: Judgement, before: Judgement) -> Judgement:
     )  # fmt: skip
 
 
-def _idle_for_longer(before: Judgement, now: Judgement) -> bool:
+def _idle_for_longer(before: Assessment, now: Assessment) -> bool:
     """Tell whether the pod has been idle for twice as long as was published, or idleness began anew."""
     if now.bottleneck != IDLE or before.bottleneck != IDLE:
         return False

@@ -20,11 +20,11 @@ from streams.operators.workload.anomalies.wording import anomaly_of
 from streams.operators.workload.channels import SOURCE_CHANNELS, SPAN_MS, SPAN_S, codes_from_text
 from streams.operators.workload.join import TOPIC, JoinedSpan, SpanJoin
 from streams.operators.workload.ranks import RankSamples
-from streams.operators.workload.rules.bottleneck import Judgement
+from streams.operators.workload.recent_minutes import Prices, RecentMinutes
+from streams.operators.workload.rules.bottleneck import Assessment
 from streams.operators.workload.rules.reported import ReportedSteps
 from streams.operators.workload.rules.rightsizing import Size, with_sizes
 from streams.operators.workload.rules.state import STATE_MS
-from streams.operators.workload.track import Prices, Track
 
 SNAPSHOT_VERSION = 17
 REPEAT_MS = STATE_MS
@@ -47,7 +47,7 @@ class PodInsightOperator(Operator):
 
     def __init__(self, uid: str, prices: Prices, *, anomalies: bool = True) -> None:
         self._uid = uid
-        self._new_track = partial(Track, prices, anomalies=anomalies)
+        self._new_minutes = partial(RecentMinutes, prices, anomalies=anomalies)
         self._pod: Pod | None = None
         self._node = ""
         self._gpus = 1
@@ -58,8 +58,8 @@ class PodInsightOperator(Operator):
 
     def _begin(self) -> None:
         """Begin the pod's time: nothing is known of what it does, or of when."""
-        self._track = self._new_track()
-        self._gpu_only: Track | None = None
+        self._minutes = self._new_minutes()
+        self._gpu_only: RecentMinutes | None = None
         self._gpu_only_spans = 0
         self._rank = RankSamples()
         self._steps = ReportedSteps()
@@ -96,7 +96,7 @@ class PodInsightOperator(Operator):
     def _identify(self, part: InsightPart, ts_ms: int) -> list[ProducerRecord]:
         known, self._pod = self._pod, part.pod or self._pod
         ended, self._gone_ms = self._gone_ms, _gone_ms(part, ts_ms, self._gone_ms)
-        published, sizes = self._track.debouncer.published, self._track.sizer.sizes
+        published, sizes = self._minutes.debouncer.published, self._minutes.sizer.sizes
         if published is None:
             return []
         resized = with_sizes(published, sizes, known) != with_sizes(published, sizes, self._pod)
@@ -109,7 +109,7 @@ class PodInsightOperator(Operator):
 
     def _add_cpu_only(self, part: InsightPart) -> list[ProducerRecord]:
         """Judge a pod without a GPU by what its training reports, once there is such a report."""
-        if self._track.debouncer.published is None and not self._steps.figures(part.start_ms):
+        if self._minutes.debouncer.published is None and not self._steps.figures(part.start_ms):
             return []
         no_gpu = InsightPart(
             uid=self._uid, source="nvml", node=part.node, start_ms=part.start_ms, tick_ms=part.tick_ms, gpus=0
@@ -120,22 +120,22 @@ class PodInsightOperator(Operator):
         self._gpu_only = None
         self._node = span.gpu.node or self._node
         self._gpus = 1 if span.gpu.gpus is None else span.gpu.gpus
-        sizes, anomalies = self._track.sizer.sizes, self._track.anomalies
-        silence = self._track.silence(span.gpu.start_ms)
+        sizes, anomalies = self._minutes.sizer.sizes, self._minutes.anomalies
+        silence = self._minutes.silence(span.gpu.start_ms)
         outs = [] if silence is None else self._publish(silence)
-        changed = self._track.add(span, self._steps)
-        other = anomalies is not self._track.anomalies
+        changed = self._minutes.add(span, self._steps)
+        other = anomalies is not self._minutes.anomalies
         outs += self._republished(sizes, anomalies=other) if changed is None else self._publish(changed)
-        changes = bool(outs) or other or self._track.sizer.sizes is not sizes
+        changes = bool(outs) or other or self._minutes.sizer.sizes is not sizes
         if self._concerns_job(span.end_ms, changes):
             self._job_ms = span.end_ms
             outs += self._to_job()
-        return outs + self._repeated(self._track, span.end_ms, outs)
+        return outs + self._repeated(self._minutes, span.end_ms, outs)
 
     def _republished(self, before: Mapping[str, Size], *, anomalies: bool) -> list[ProducerRecord]:
-        """Return the published judgement once more, if with other sizes or ``anomalies`` it says something
+        """Return the published assessment once more, if with other sizes or ``anomalies`` it says something
         else."""
-        published, now = self._track.debouncer.published, self._track.sizer.sizes
+        published, now = self._minutes.debouncer.published, self._minutes.sizer.sizes
         if published is None or (now is before and not anomalies):
             return []
         if not anomalies and with_sizes(published, now, self._pod) == with_sizes(
@@ -148,7 +148,7 @@ class PodInsightOperator(Operator):
         """Judge spans where only ``nvml`` ever sent some, until ``cgroup`` sends some as well."""
         if part.source != "nvml" or self._join.has_cgroup:
             return []
-        self._gpu_only = self._gpu_only or self._new_track()
+        self._gpu_only = self._gpu_only or self._new_minutes()
         self._gpu_only_spans += 1
         anomalies = self._gpu_only.anomalies
         silence = self._gpu_only.silence(part.start_ms)
@@ -166,30 +166,30 @@ class PodInsightOperator(Operator):
         return outs + self._repeated(self._gpu_only, part.start_ms + SPAN_MS, outs)
 
     def _repeated(
-        self, track: Track, end_ms: int, outs: Sequence[ProducerRecord] = ()
+        self, minutes: RecentMinutes, end_ms: int, outs: Sequence[ProducerRecord] = ()
     ) -> list[ProducerRecord]:
         """Return what was published last, once more, if that is due at the end of this span and not in
         ``outs``."""
-        published = track.debouncer.published
+        published = minutes.debouncer.published
         if published is None or end_ms % REPEAT_MS:
             return []
         again = [*self._to_annotate(published), *self._to_job()]
         return [out for out in again if all(out.topic != other.topic for other in outs)]
 
-    def _publish(self, judged: Judgement) -> list[ProducerRecord]:
+    def _publish(self, judged: Assessment) -> list[ProducerRecord]:
         insight = self._insight(judged)
         out = ProducerRecord("insights", insight.subject.key, encode(insight), insight.ts_ms)
         return [out, *self._to_annotate(judged)]
 
-    def _to_annotate(self, judged: Judgement) -> list[ProducerRecord]:
+    def _to_annotate(self, judged: Assessment) -> list[ProducerRecord]:
         if self._pod is None:
             return []
         state = self._shown.state
         both = PodInsight(pod=self._pod, insight=self._insight(judged), state=state)
         return [ProducerRecord("pod-insights", self._uid, encode(both), both.insight.ts_ms)]
 
-    def _insight(self, judged: Judgement) -> Insight:
-        fields = with_sizes(judged, self._track.sizer.sizes, self._pod).fields()
+    def _insight(self, judged: Assessment) -> Insight:
+        fields = with_sizes(judged, self._minutes.sizer.sizes, self._pod).fields()
         # An anomaly that begins or ends is a change, too.
         ts_ms = max(fields.pop("ts_ms"), self._shown.anomalies_changed_ms)
         return Insight(
@@ -198,9 +198,9 @@ class PodInsightOperator(Operator):
         )  # fmt: skip
 
     @property
-    def _shown(self) -> Track:
-        """Return the track that the pod is judged by now."""
-        return self._gpu_only or self._track
+    def _shown(self) -> RecentMinutes:
+        """Return the minutes that the pod is judged by now."""
+        return self._gpu_only or self._minutes
 
     def _anomalies(self, pod: Pod | None) -> tuple[Anomaly, ...]:
         """Return what is told of the pod. One GPU alone waits for nobody, unless there are other ranks in its
@@ -213,26 +213,26 @@ class PodInsightOperator(Operator):
     def _concerns_job(self, end_ms: int, changed: bool) -> bool:
         """Tell whether the job gets a part: something changed, or a rank sample is due, which is taken
         here."""
-        if self._track.debouncer.published is None:
+        if self._minutes.debouncer.published is None:
             return False
         due = self._rank.is_due(end_ms)
         if due:
-            self._rank.add(end_ms, self._track.recent())
+            self._rank.add(end_ms, self._minutes.recent())
         return changed or due
 
     def _to_job(self) -> list[ProducerRecord]:
-        published = self._track.debouncer.published
+        published = self._minutes.debouncer.published
         if published is None or self._pod is None or self._pod.job is None:
             return []
         judged = self._insight(published)
         rank = self._rank
         part = JobInsightPart(
             job=self._pod.job, namespace=self._pod.namespace, pod_uid=self._uid, pod_name=self._pod.name,
-            ts_ms=self._job_ms, epoch=self._epoch or None, insight_ms=judged.ts_ms, **_judgement(judged),
+            ts_ms=self._job_ms, epoch=self._epoch or None, insight_ms=judged.ts_ms, **_assessment(judged),
             gpus=self._gpus,
             rank_figures=rank.figures, rank_before=None if rank.before == rank.figures else rank.before,
             rank_changed_ms=rank.changed_ms, rank_sample_ms=rank.sample_ms,
-            created_ms=self._pod.created_ms, gone_ms=self._gone_ms, state=self._track.state,
+            created_ms=self._pod.created_ms, gone_ms=self._gone_ms, state=self._minutes.state,
         )  # fmt: skip
         return [ProducerRecord("job-insight-parts", part.job.uid, encode(part), self._job_ms)]
 
@@ -252,7 +252,7 @@ class PodInsightOperator(Operator):
             "gpus": self._gpus,
             "join": self._join.snapshot(),
             "epoch": self._epoch,
-            "track": self._track.snapshot(),
+            "track": self._minutes.snapshot(),
             "gpu_only": None if self._gpu_only is None else self._gpu_only.snapshot(),
             "gpu_only_spans": self._gpu_only_spans,
             "rank": to_plain(self._rank),
@@ -268,20 +268,20 @@ class PodInsightOperator(Operator):
         self._node, self._gpus = plain["node"], plain["gpus"]
         self._join.restore(plain["join"])
         self._epoch = plain["epoch"]
-        self._track.restore(plain["track"])
+        self._minutes.restore(plain["track"])
         self._gpu_only = None if plain["gpu_only"] is None else self._restored(plain["gpu_only"])
         self._gpu_only_spans = plain["gpu_only_spans"]
         self._rank = from_plain(RankSamples, plain["rank"], TOPIC)
         self._steps = from_plain(ReportedSteps, plain["steps"], TOPIC)
         self._job_ms, self._gone_ms = plain["job_ms"], plain["gone_ms"]
 
-    def _restored(self, plain: dict[str, Any]) -> Track:
-        track = self._new_track()
-        track.restore(plain)
-        return track
+    def _restored(self, plain: dict[str, Any]) -> RecentMinutes:
+        minutes = self._new_minutes()
+        minutes.restore(plain)
+        return minutes
 
 
-def _judgement(insight: Insight) -> dict[str, Any]:
+def _assessment(insight: Insight) -> dict[str, Any]:
     """Return what a pod's insight and its job's part have in common."""
     return {name: getattr(insight, name) for name in _COMMON}
 

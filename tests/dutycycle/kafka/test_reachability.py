@@ -12,7 +12,7 @@ from dutycycle.contract.settings.load import load as load_settings
 from dutycycle.kafka.clients import probe
 from dutycycle.kafka.embedded import EmbeddedBroker
 from dutycycle.kafka.errors import BrokerRefusedError, BrokerUnreachableError
-from dutycycle.kafka.reachability import Reachability, StoppedError, retry_until_reachable, unless
+from dutycycle.kafka.reachability import Reachability, StoppedError, retry_until_reachable, run_until
 from dutycycle.telemetry.events import BROKER_UNREACHABLE, Telemetry
 
 SETTINGS = load_settings({"DUTYCYCLE_BROKER": "kafka://k:9092", "DUTYCYCLE_NODE": "a"})
@@ -86,7 +86,7 @@ async def test_what_is_stopped_has_ended_and_holds_nothing(
                 raise at_the_end
 
     with pytest.raises(raised):
-        await unless(stop, work())
+        await run_until(stop, work())
     assert holds == []
 
 
@@ -97,7 +97,7 @@ async def test_what_is_done_when_the_stop_comes_is_done() -> None:
     async def work() -> int:
         return 7
 
-    assert await unless(stop, work()) == 7
+    assert await run_until(stop, work()) == 7
 
 
 async def test_probe_reaches_the_second_address(settings: Settings, broker: EmbeddedBroker) -> None:

@@ -65,7 +65,7 @@ class World:
             conf=SimpleNamespace(broker_session_timeout=SESSION_S), failure=None, crashed=False, ready=False,
             unread_partitions={},
             should_stop=False, rebalancing=False, rebalancing_count=1, topic_prefix="t.",
-            next_offset=lambda *_: None, held_up=lambda: False, _consumer=self.consumer,
+            next_offset=lambda *_: None, is_backpressured=lambda: False, _consumer=self.consumer,
             tables=SimpleNamespace(recovery=recovery),
             telemetry=telemetry, reachability=Reachability(SETTINGS, telemetry),
         )  # fmt: skip
@@ -229,10 +229,10 @@ def test_reading_and_recovering_without_progress_end_the_process(world: World) -
     world.behind = "read to 7"
     world.passes(ENDED_S)
     assert world.vitals.stalled() is None
-    world.app.held_up = lambda: True
+    world.app.is_backpressured = lambda: True
     world.passes(ENDED_S)
     assert world.vitals.stalled() is None, "a sink says itself that it waits"
-    world.app.held_up = lambda: False
+    world.app.is_backpressured = lambda: False
     world.passes(ENDED_S + 2)
     assert world.vitals.stalled() == "no progress in 180 s: read to 7"
     world.app.ready = False

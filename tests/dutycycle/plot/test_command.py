@@ -10,7 +10,7 @@ import pytest
 from dutycycle.cli.main import main
 from dutycycle.contract.trace import TraceRecord, TraceWriter
 from dutycycle.plot.charts import charts_of, span_of
-from dutycycle.plot.seen import Wanted
+from dutycycle.plot.collected import Wanted
 from dutycycle.plot.sources import read, sources_of
 from dutycycle.report.charts.chart import Chart
 from tests.support.data.training_job import START_MS, UID, training_job
@@ -38,9 +38,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def charts(folder: Path, names: tuple[str, ...], wanted: Wanted) -> list[Chart]:
-    seen, unusable = read(sources_of([str(folder / one) for one in names]), wanted, "dutycycle.")
+    collected, unusable = read(sources_of([str(folder / one) for one in names]), wanted, "dutycycle.")
     assert unusable == 0
-    return charts_of(seen, seen.chosen(), span_of(seen))
+    return charts_of(collected, collected.chosen(), span_of(collected))
 
 
 def test_samples_are_drawn_as_they_are(folder: Path) -> None:

@@ -255,7 +255,7 @@ def test_forecasts_of_a_cycle_are_moments_and_of_a_slope_a_fan(gathered: Gathere
     """Between two moments ahead a cycle goes up and down: a line through them would be of nothing."""
     view = report_of(gathered, Settings(), "t", job="bert").view
     busiest = max(view.gpus, key=lambda one: one.ticks.mean("gpu_util_pct") or 0)
-    key = f"gpu/gpu-a/{busiest.seen.uuid}/nvml"
+    key = f"gpu/gpu-a/{busiest.traced.uuid}/nvml"
     whole = replace(gathered, cycles={key: [_TOLD]})
     util, memory, *_ = forecasts_of(whole, view)
     assert (util.fans, [one.name for one in util.dots]) == ([], ["forecast, 90 % interval"])

@@ -18,7 +18,7 @@ from dutycycle.contract.settings.groups import Settings
 from dutycycle.report.build import report_of, write_report
 from dutycycle.report.charts.chart import cycle_lines_ms
 from dutycycle.report.charts.plot import figure_of
-from dutycycle.report.gather import GPU_COLUMNS, HOST_COLUMNS, Gathered, GpuSeen, HostSeen
+from dutycycle.report.gather import GPU_COLUMNS, HOST_COLUMNS, Gathered, TracedGpu, TracedHost
 from dutycycle.report.page import Report, html_of
 from dutycycle.traces.frames import Frame
 from tests.support.data.training_job import START_MS, UID
@@ -154,11 +154,11 @@ def _day() -> Gathered:
         Gathered(first_ms=START_MS, last_ms=START_MS + 1000 * (DAY_S - 1)),
     )
     for index in range(8):
-        seen = found.gpus["a", f"GPU-{index}"] = GpuSeen(
+        traced = found.gpus["a", f"GPU-{index}"] = TracedGpu(
             "a", index, f"GPU-{index}", "NVIDIA H200", 150e9, 700.0
         )
-        _fill(seen.frame, {name: chance.uniform(0, 99.9, DAY_S) for name in GPU_COLUMNS[:-1]})
-    host = found.hosts["a"] = HostSeen(64, 1e12)
+        _fill(traced.frame, {name: chance.uniform(0, 99.9, DAY_S) for name in GPU_COLUMNS[:-1]})
+    host = found.hosts["a"] = TracedHost(64, 1e12)
     _fill(host.frame, {name: chance.uniform(0, 1e9, DAY_S) for name in HOST_COLUMNS})
     return found
 

@@ -107,7 +107,10 @@ def test_ranks_are_in_their_order_whatever_the_nodes_are_called() -> None:
     pods = [pod("p1", "bert-0", "z", "bert", 0), pod("p2", "bert-1", "a", "bert", 1)]
     found = given(*pods, gpus("z", 1, g0=["p1"]), gpus("a", 1, g0=["p2"]))
     view = view_of(found, job="bert")
-    assert [(one.name, one.seen.node) for one in view.gpus] == [("rank 0 gpu 0", "z"), ("rank 1 gpu 0", "a")]
+    assert [(one.name, one.traced.node) for one in view.gpus] == [
+        ("rank 0 gpu 0", "z"),
+        ("rank 1 gpu 0", "a"),
+    ]
 
 
 def test_a_rank_that_was_on_two_nodes_gives_no_gpu_its_name() -> None:

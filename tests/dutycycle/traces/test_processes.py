@@ -5,14 +5,14 @@ from itertools import count
 import pytest
 
 from dutycycle.contract.records.processes import Loop, Package, Process, Software
-from dutycycle.traces.processes import ProcessSeen, figures, named
+from dutycycle.traces.processes import TracedProcess, figures, named
 
 NAMES = {"a": "bert-0", "b": "bert-1"}
 
 
-def seen(*found: Software | Loop, pod_uid: str = "a", pid: int = 7) -> ProcessSeen:
+def seen(*found: Software | Loop, pod_uid: str = "a", pid: int = 7) -> TracedProcess:
     """A process with one record a second."""
-    one = ProcessSeen(pod_uid, pid)
+    one = TracedProcess(pod_uid, pid)
     for ts_ms, part in zip(count(0, 1000), found, strict=False):
         software = part if isinstance(part, Software) else None
         loop = part if isinstance(part, Loop) else None

@@ -304,7 +304,7 @@ async def test_a_worker_that_was_replaced_ends_if_records_wait_in_the_producer(a
     flushing = asyncio.create_task(worker.coordinator.flush())
     await asyncio.sleep(0)
     assert worker.coordinator.has_unsent
-    assert worker.coordinator.held_up(), "there is room, but what was put in line has not arrived"
+    assert worker.coordinator.is_backpressured(), "there is room, but what was put in line has not arrived"
     if arrived:
         await flushing
     worker.port.member = False
@@ -337,19 +337,19 @@ async def test_a_worker_that_waits_for_the_broker_is_held_up_and_not_stuck(
         await arrives.wait()
         return await post(out)
 
-    assert not worker.coordinator.held_up()
+    assert not worker.coordinator.is_backpressured()
     monkeypatch.setattr(worker.port, "post", posted_late)
     taking = asyncio.create_task(worker.take(*LOG[:30]))
     committing = asyncio.create_task(worker.coordinator.commit())
     await turns()
-    assert worker.coordinator.held_up(), "nothing is taken of the line, and memory is full"
+    assert worker.coordinator.is_backpressured(), "nothing is taken of the line, and memory is full"
     arrives.set()
     while not taking.done():
         await worker.commit()
         await asyncio.sleep(0)
     await committing
     await worker.commit()
-    assert not worker.coordinator.held_up()
+    assert not worker.coordinator.is_backpressured()
 
 
 async def test_free_memory_is_given_back_also_while_a_commit_is_under_way(

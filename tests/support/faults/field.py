@@ -1,4 +1,4 @@
-"""What the fault tests share: stream workers on a broker, a feed, a tap, and the judgement at the end."""
+"""What the fault tests share: stream workers on a broker, a feed, a tap, and the assessment at the end."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""Sink workers on a broker and a database, records at a pace, and the judgement of what is in SQL."""
+"""Sink workers on a broker and a database, records at a pace, and the assessment of what is in SQL."""
 
 import asyncio
 import random

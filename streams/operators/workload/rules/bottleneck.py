@@ -44,7 +44,7 @@ _TOO_LARGE = "gpu_mem_most_pct"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judgement:
+class Assessment:
     """Says what a pod is and what holds it back, at the end of a span. Times in Unix milliseconds."""
 
     ts_ms: int

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from dutycycle.contract.records.pods import Pod
 from streams.operators.workload.channels import ABSENT_CODE, CHANNEL_ROW, SPAN_MS, Codes, dequantize_one
 from streams.operators.workload.rules.advice import advice
-from streams.operators.workload.rules.bottleneck import IDLE, OVER_PROVISIONED, Judgement
+from streams.operators.workload.rules.bottleneck import IDLE, OVER_PROVISIONED, Assessment
 from streams.operators.workload.rules.finding import NO_BOTTLENECK, UNKNOWN_BOTTLENECK
 from streams.operators.workload.rules.stats import HourlyMax, three_digits
 
@@ -56,8 +56,8 @@ class Sizer:
     hour: dict[str, HourlyMax] = field(default_factory=lambda: {name: HourlyMax() for name in _CHANNELS})
     spans: int = 0
 
-    def add(self, end_ms: int, codes: Codes, published: Judgement | None) -> None:
-        """Take the codes of a span, of all channels, and the pod's judgement that was published last."""
+    def add(self, end_ms: int, codes: Codes, published: Assessment | None) -> None:
+        """Take the codes of a span, of all channels, and the pod's assessment that was published last."""
         known = bool((codes[CHANNEL_ROW["cpu_pct"]] != ABSENT_CODE).any())
         self.spans = min(self.spans + known, MIN_SPANS)
         begins = self.spans < MIN_SPANS or _starts(published, end_ms)
@@ -79,7 +79,7 @@ class Sizer:
             self.sizes = {**self.sizes, name: Size(end_ms, most, enough)}
 
 
-def _starts(published: Judgement | None, end_ms: int) -> bool:
+def _starts(published: Assessment | None, end_ms: int) -> bool:
     """Tell whether the pod, or what it does now, began so short a time ago that a first size would be a
     guess."""
     if published is None or published.kind in _KINDS_LEFT_OUT:
@@ -96,8 +96,8 @@ def _rung(need: float, least: float) -> float:
     return between if size >= 4 * least and between >= need else size
 
 
-def with_sizes(judged: Judgement, sizes: Mapping[str, Size], pod: Pod | None) -> Judgement:
-    """Return a judgement of a pod, with what the pod asks for too much; unchanged where nothing is, or
+def with_sizes(judged: Assessment, sizes: Mapping[str, Size], pod: Pod | None) -> Assessment:
+    """Return a assessment of a pod, with what the pod asks for too much; unchanged where nothing is, or
     nothing is known."""
     if pod is None or judged.bottleneck in _BOTTLENECKS_LEFT_OUT or judged.kind in _KINDS_LEFT_OUT:
         return judged

@@ -27,7 +27,7 @@ from streams.operators.workload.kinds.classifier import (
 )
 from streams.operators.workload.kinds.classifier_weights import KNOTS, TEMPERATURE, WEIGHTS
 from streams.operators.workload.kinds.features import NAMES, features
-from streams.operators.workload.track import Prices, Track
+from streams.operators.workload.recent_minutes import Prices, RecentMinutes
 
 
 @pytest.mark.parametrize("title", ["fitted", "unseen"])
@@ -98,8 +98,10 @@ def test_a_gpu_that_is_always_as_busy_does_not_load(util: int) -> None:
         draft = Draft(np.random.default_rng(seed), 900)
         draft.util[:], draft.cpu[:], draft.mem[:] = util, 60 * 2.0**seed, 5 + 20 * seed
         draft.read[:] = draft.write[:] = draft.rx[:] = draft.tx[:] = 0
-        track = Track(Prices())
-        told = {one.kind for span in spans(draft.done("held", seed)) if (one := track.add(span)) is not None}
+        minutes = RecentMinutes(Prices())
+        told = {
+            one.kind for span in spans(draft.done("held", seed)) if (one := minutes.add(span)) is not None
+        }
         assert told
         assert "loading" not in told, seed
 

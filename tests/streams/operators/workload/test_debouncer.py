@@ -1,18 +1,18 @@
-"""What is told of judgements, and when."""
+"""What is told of assessments, and when."""
 
 from dataclasses import replace
 
 from streams.operators.workload.debouncer import IDLE_REFRESH_S, InsightDebouncer
 from streams.operators.workload.rules.advice import advice
-from streams.operators.workload.rules.bottleneck import Judgement
+from streams.operators.workload.rules.bottleneck import Assessment
 
-NOW = Judgement(
+NOW = Assessment(
     ts_ms=10_000, since_ms=0, kind="training", confidence=0.9, bottleneck="gpu", bottleneck_confidence=0.9
 )
 
 
-def after(spans: int, debouncer: InsightDebouncer, first: int = 1, now: Judgement = NOW) -> list[Judgement]:
-    """What is told of the same judgement of so many spans."""
+def after(spans: int, debouncer: InsightDebouncer, first: int = 1, now: Assessment = NOW) -> list[Assessment]:
+    """What is told of the same assessment of so many spans."""
     said = []
     for number in range(first, first + spans):
         found = debouncer.add(replace(now, ts_ms=10_000 * number), 10_000 * (number - 1))
@@ -79,7 +79,7 @@ def test_since_when_a_pod_is_what_it_is() -> None:
     assert debouncer.began_ms("training", 60_000) == 0, "it was doubted, and is the same"
 
 
-def idle(seconds: float) -> Judgement:
+def idle(seconds: float) -> Assessment:
     return replace(NOW, kind="idle", bottleneck="idle", evidence={"idle_s": seconds})
 
 

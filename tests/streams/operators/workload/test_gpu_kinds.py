@@ -24,7 +24,7 @@ from streams.operators.workload.kinds.gpu_features import GPU_NAMES, gpu_feature
 from streams.operators.workload.kinds.gpu_weights import KNOTS, WEIGHTS
 from streams.operators.workload.kinds.history import ROWS, GpuHistory
 from streams.operators.workload.kinds.rest import is_at_rest, is_unused
-from streams.operators.workload.track import Prices, Track
+from streams.operators.workload.recent_minutes import Prices, RecentMinutes
 
 START_MS = 1_700_000_040_000
 
@@ -36,12 +36,14 @@ def channels(seconds: int, **of: float | Floats) -> Floats:
     return values
 
 
-def fed(values: Floats, tick_s: int = 1, track: Track | None = None, begin_s: int = 0) -> Track:
-    """A track that took these seconds as ticks of ``tick_s`` see them, each in the span in which it comes."""
-    track = track or Track(Prices())
+def fed(
+    values: Floats, tick_s: int = 1, minutes: RecentMinutes | None = None, begin_s: int = 0
+) -> RecentMinutes:
+    """Minutes that took these seconds as ticks of ``tick_s`` see them, each in the span in which it comes."""
+    minutes = minutes or RecentMinutes(Prices())
     for part in parts(values, 1, tick_s, begin_s):
-        track.add(JoinedSpan(part, None))
-    return track
+        minutes.add(JoinedSpan(part, None))
+    return minutes
 
 
 def parts(values: Floats, gpus: int, tick_s: int = 1, begin_s: int = 0) -> Iterator[InsightPart]:
@@ -59,8 +61,8 @@ def parts(values: Floats, gpus: int, tick_s: int = 1, begin_s: int = 0) -> Itera
         )  # fmt: skip
 
 
-def told(track: Track) -> tuple[str, float]:
-    published = track.debouncer.published
+def told(minutes: RecentMinutes) -> tuple[str, float]:
+    published = minutes.debouncer.published
     assert published is not None
     return published.kind, published.confidence
 
@@ -81,20 +83,20 @@ def test_a_training_is_one_at_any_tick(tick_s: int) -> None:
     assert confidence >= 0.75
 
 
-def full(gpus: int, seconds: int = 180) -> Track:
+def full(gpus: int, seconds: int = 180) -> RecentMinutes:
     """GPUs at 99-100 % from the tenth second on, at three fifths of their power."""
     rng = np.random.default_rng(8)
     util = np.where(np.arange(seconds) < 10, 0, 99 + (rng.uniform(size=seconds) < 0.5))
     draws = np.where(util > 0, 420 + 8 * rng.normal(size=seconds), 70) * gpus
     copy = np.where(util > 0, 40 + 3 * rng.normal(size=seconds), 0)
-    track = Track(Prices())
+    minutes = RecentMinutes(Prices())
     values = channels(
         seconds, busiest_gpu_util_pct=util, gpu_util_pct=util, mem_copy_util_pct=copy,
         gpu_mem_pct=np.where(util > 0, 39.0, 0.0), power_w=draws,
     )  # fmt: skip
     for part in parts(values, gpus):
-        track.add(JoinedSpan(part, None))
-    return track
+        minutes.add(JoinedSpan(part, None))
+    return minutes
 
 
 def test_ranks_that_spin_on_eight_gpus_train() -> None:
@@ -125,12 +127,12 @@ def test_a_sure_cycle_counts_for_minutes_after_it_was_lost(confidence: float, ki
         900, busiest_gpu_util_pct=util, gpu_util_pct=util, mem_copy_util_pct=0.3 * util, gpu_mem_pct=23.0,
         power_w=100 + 1.5 * util,
     )  # fmt: skip
-    track = Track(Prices())
+    minutes = RecentMinutes(Prices())
     for number, part in enumerate(parts(values, 1)):
         told_now = 20 <= number < 30
         cyclic = replace(part, period_s=3.4, period_confidence=confidence) if told_now else part
-        track.add(JoinedSpan(cyclic, None))
-    assert told(track)[0] == kind
+        minutes.add(JoinedSpan(cyclic, None))
+    assert told(minutes)[0] == kind
 
 
 def loaded(util: float = 0, power: float | Floats = 120.0, memory: float | Floats = 40.0) -> Floats:
@@ -188,7 +190,7 @@ def test_nothing_measured_is_not_known_for_sure() -> None:
 
 def test_a_snapshot_goes_on_as_if_nothing_had_been() -> None:
     values = training(1200)
-    whole, first, second = fed(values, 30), fed(values[:, :600], 30), Track(Prices())
+    whole, first, second = fed(values, 30), fed(values[:, :600], 30), RecentMinutes(Prices())
     second.restore(first.snapshot())
     assert fed(values[:, 600:], 30, second, begin_s=600).snapshot() == whole.snapshot()
 
@@ -270,10 +272,10 @@ def test_a_kernel_in_a_loop_on_one_gpu_is_no_training_in_its_first_minute() -> N
         50, busiest_gpu_util_pct=np.where(at < 2, 0, 100), gpu_util_pct=np.where(at < 2, 0, 100),
         gpu_mem_pct=90.0, power_w=np.where(at < 2, 10, 30), power_pct=np.where(at < 2, 10, 28),
     )  # fmt: skip
-    track = Track(Prices())
+    minutes = RecentMinutes(Prices())
     for part in parts(values, 1):
-        track.add(JoinedSpan(part, None))
-        assert told(track)[0] == "unknown"
+        minutes.add(JoinedSpan(part, None))
+        assert told(minutes)[0] == "unknown"
 
 
 def test_no_gpu_is_called_idle_before_a_minute_and_a_loaded_model_is_said_soon_after() -> None:
@@ -285,15 +287,15 @@ def test_no_gpu_is_called_idle_before_a_minute_and_a_loaded_model_is_said_soon_a
         gpu_mem_pct=21.0,
         power_w=120.0,
     )
-    track = Track(Prices())
+    minutes = RecentMinutes(Prices())
     answers = []
     for part in parts(values, 1):
-        track.add(JoinedSpan(part, None))
-        answers.append(told(track)[0])
+        minutes.add(JoinedSpan(part, None))
+        answers.append(told(minutes)[0])
     assert answers == ["unknown"] * 5 + ["idle"] * 10
-    assert track.debouncer.published is not None
-    assert track.debouncer.published.evidence["loaded_mem_pct"] == 21
-    assert "21 % of their memory loaded" in (track.debouncer.published.advice or "")
+    assert minutes.debouncer.published is not None
+    assert minutes.debouncer.published.evidence["loaded_mem_pct"] == 21
+    assert "21 % of their memory loaded" in (minutes.debouncer.published.advice or "")
 
 
 def test_a_blip_while_a_model_is_loaded_is_no_work() -> None:
@@ -309,7 +311,9 @@ def test_no_kind_is_certain(monkeypatch: pytest.MonkeyPatch) -> None:
     """A model that is surer than who reports its steps would be printed as 100% sure."""
     certain = np.zeros(len(WORKLOAD_KINDS))
     certain[WORKLOAD_KINDS.index("training")] = 1.0
-    monkeypatch.setattr("streams.operators.workload.track.gpu_kind_probabilities", lambda *_of: certain)
+    monkeypatch.setattr(
+        "streams.operators.workload.recent_minutes.gpu_kind_probabilities", lambda *_of: certain
+    )
     assert told(fed(training(600))) == ("training", 0.99)
 
 
@@ -317,23 +321,23 @@ def test_no_kind_is_certain(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("begin_s", [0, 20, 50])
 def test_a_frozen_source_is_told_at_any_tick_and_once(tick_s: int, begin_s: int) -> None:
     """Whatever second of a minute its ticks are at: spans without a tick are none."""
-    track, published = Track(Prices()), 0
+    minutes, published = RecentMinutes(Prices()), 0
     for part in parts(training(1200), 1, tick_s, begin_s):
         frozen = part.start_ms >= START_MS + 600_000
         of = replace(part, frozen={"g": START_MS + 1000 * (600 + begin_s)} if frozen else None)
-        published += track.add(JoinedSpan(of, None)) is not None and frozen
-    assert [anomaly.kind for anomaly in track.anomalies] == ["frozen"]
+        published += minutes.add(JoinedSpan(of, None)) is not None and frozen
+    assert [anomaly.kind for anomaly in minutes.anomalies] == ["frozen"]
     assert published <= 3
-    assert told(track)[0] == "training", "what a job is at work does not change by nobody seeing it"
+    assert told(minutes)[0] == "training", "what a job is at work does not change by nobody seeing it"
 
 
 def test_of_an_idle_pod_whose_source_repeats_itself_nothing_is_known() -> None:
-    track = Track(Prices())
+    minutes = RecentMinutes(Prices())
     for part in parts(loaded()[:, :10].repeat(90, axis=1), 1):
         frozen = part.start_ms >= START_MS + 300_000
-        track.add(JoinedSpan(replace(part, frozen={"g": START_MS + 200_000} if frozen else None), None))
-        assert frozen or part.start_ms < START_MS + 90_000 or told(track)[0] == "idle"
-    assert told(track)[0] == "unknown"
+        minutes.add(JoinedSpan(replace(part, frozen={"g": START_MS + 200_000} if frozen else None), None))
+        assert frozen or part.start_ms < START_MS + 90_000 or told(minutes)[0] == "idle"
+    assert told(minutes)[0] == "unknown"
 
 
 @pytest.mark.parametrize(("spans", "stays_at"), [(29, 0.6), (30, 0.5)])

@@ -1,4 +1,4 @@
-"""What a pod asks for too much: sizes from its spans, and what they add to a judgement."""
+"""What a pod asks for too much: sizes from its spans, and what they add to a assessment."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -21,11 +21,11 @@ from streams.operators.workload.channels import (
     Codes,
     quantize,
 )
-from streams.operators.workload.rules.bottleneck import Judgement
+from streams.operators.workload.rules.bottleneck import Assessment
 from streams.operators.workload.rules.rightsizing import MIN_SPANS, Size, Sizer, with_sizes
 
 GIB = 2.0**30
-PUBLISHED = Judgement(
+PUBLISHED = Assessment(
     ts_ms=1000, since_ms=0, kind="inference", confidence=0.9, bottleneck="none", bottleneck_confidence=0.6,
     evidence={"gpu_util_pct": 40, "gpus": 1},
 )  # fmt: skip
@@ -78,7 +78,7 @@ def test_what_would_do(cpus: float, enough: float) -> None:
         (replace(PUBLISHED, since_ms=26 * SPAN_MS), [200.0] * 40),
     ],
 )
-def test_a_start_says_nothing(published: Judgement | None, spans: Sequence[float | None]) -> None:
+def test_a_start_says_nothing(published: Assessment | None, spans: Sequence[float | None]) -> None:
     sizer = Sizer()
     for number, cpu_pct in enumerate(spans, start=1):
         sizer.add(number * SPAN_MS, span(cpu_pct), published)

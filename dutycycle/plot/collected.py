@@ -37,7 +37,7 @@ def _bounded() -> Frame:
 
 
 @dataclass(slots=True)
-class Seen:
+class CollectedSeries:
     """Collects series by the key of their subject and their metric."""
 
     wanted: Wanted

@@ -50,7 +50,7 @@ from streams.operators.workload.kinds.gpu_features import gpu_features, tries
 from streams.operators.workload.kinds.history import GpuHistory
 from streams.operators.workload.kinds.rest import is_at_rest, is_unused
 from streams.operators.workload.rules.advice import advice
-from streams.operators.workload.rules.bottleneck import IDLE, BottleneckFinder, Judgement
+from streams.operators.workload.rules.bottleneck import IDLE, Assessment, BottleneckFinder
 from streams.operators.workload.rules.finding import UNKNOWN_BOTTLENECK, Finding
 from streams.operators.workload.rules.reported import ReportedSteps
 from streams.operators.workload.rules.rightsizing import Sizer
@@ -110,7 +110,7 @@ class Prices:
     per_kwh: float | None = None
 
 
-class Track:
+class RecentMinutes:
     """Keeps the last four minutes of one pod, and what was published of it."""
 
     def __init__(self, prices: Prices, *, anomalies: bool = True) -> None:
@@ -147,7 +147,7 @@ class Track:
         """Return what holds beside the insight; None before the first span."""
         return self._states.state
 
-    def add(self, span: JoinedSpan, steps: ReportedSteps | None = None) -> Judgement | None:
+    def add(self, span: JoinedSpan, steps: ReportedSteps | None = None) -> Assessment | None:
         """Take the next span. ``steps``: what a training in the pod reports, None for nothing. Returns what
         to publish, or None."""
         steps = steps or ReportedSteps()
@@ -167,7 +167,7 @@ class Track:
             )
         return judged
 
-    def silence(self, start_ms: int) -> Judgement | None:
+    def silence(self, start_ms: int) -> Assessment | None:
         """Return what is to be published of the time before the span that begins at ``start_ms``: where
         nothing came for minutes, nobody knew any more whether the pod was still idle, or loading. None if
         that is not so: what a job is at work does not change by nobody looking."""
@@ -176,7 +176,7 @@ class Track:
         if published is None or published.kind not in MAY_PASS or start_ms <= lost_ms:
             return None
         return self.debouncer.forget(
-            Judgement(
+            Assessment(
                 ts_ms=lost_ms, since_ms=lost_ms, kind=UNKNOWN_KIND, confidence=NOTHING_KNOWN,
                 bottleneck=UNKNOWN_BOTTLENECK, bottleneck_confidence=1.0, evidence={},
                 advice=advice(UNKNOWN_BOTTLENECK, UNKNOWN_KIND, {}),
@@ -214,7 +214,7 @@ class Track:
         kept = 1 - _RHYTHM_RISES if sure > self._rhythm else (1 - _RHYTHM_FADES) ** (gap // SPAN_S)
         self._rhythm = sure + (self._rhythm - sure) * kept
 
-    def _judge(self, span: JoinedSpan, reported: Mapping[str, float]) -> Judgement | None:
+    def _judge(self, span: JoinedSpan, reported: Mapping[str, float]) -> Assessment | None:
         contradicted = bool(reported) and self.debouncer.kind.word != _TRAINING
         if not contradicted and self._may_skip():
             self._skipped += 1
@@ -231,7 +231,7 @@ class Track:
         if reported:  # who does it says so: no guess from outside stands against that
             kind = KindEstimate(_TRAINING, _SUREST)
         self._follow_idleness(span, values, kind.kind)
-        return self.debouncer.add(self._judgement(span, values, kind, reported), span.gpu.start_ms)
+        return self.debouncer.add(self._assessment(span, values, kind, reported), span.gpu.start_ms)
 
     def _may_skip(self) -> bool:
         """Tell whether the span need not be judged: the pod is settled, and the span looks like the minute
@@ -288,7 +288,7 @@ class Track:
         return checked_kind(checked_loading(choose_kind(self._probabilities, published), seen), values[_UTIL])
 
     def _share_of_work_before(self) -> float:
-        """Return of the work that was seen by now the share that was by the judgement before: what was
+        """Return of the work that was seen by now the share that was by the assessment before: what was
         thought before there was any says nothing of its kind. 1 as long as there is none."""
         before_s, self._work_s = self._work_s, self._history.work_s
         return min(before_s / self._work_s, 1.0) if self._work_s >= LEAST_WORK_S else 1.0
@@ -307,9 +307,9 @@ class Track:
         if not np.isnan(power).all():
             self._idle_j += float(np.nanmean(power)) * SPAN_S
 
-    def _judgement(
+    def _assessment(
         self, span: JoinedSpan, values: Floats, kind: KindEstimate, reported: Mapping[str, float]
-    ) -> Judgement:
+    ) -> Assessment:
         gpus = max(span.gpu.gpus or 1, 1)
         since_ms = self.debouncer.began_ms(kind.kind, span.gpu.start_ms)
         # What it did while it was of another kind says nothing of what holds it back now.
@@ -327,7 +327,7 @@ class Track:
         if finding.bottleneck == IDLE:
             figures |= self._waste(idle_s, gpus) | _loaded(values)
         evidence = {name: three_digits(value) for name, value in figures.items()}
-        return Judgement(
+        return Assessment(
             ts_ms=min(span.end_ms, END_OF_TIME_MS), since_ms=span.gpu.start_ms,
             kind=kind.kind, confidence=round(min(kind.confidence, _SUREST), 3),
             bottleneck=finding.bottleneck, bottleneck_confidence=round(finding.confidence, 3),

@@ -19,7 +19,7 @@ from bench.speed import report, scale
 from bench.speed.bench import Bench, Measurement, StepPrinter
 from bench.speed.figures import ROOT, Figures, load_average, run_of
 from bench.speed.goals import ROWS
-from bench.speed.rows import backlog, collector, imports, live, replay, sinks, start, state
+from bench.speed.rows import backlog, collector, imports, live, replay, sinks, start, state, web
 from bench.speed.size import FULL, QUICK
 from bench.speed.truth import WrongResultsError
 
@@ -36,6 +36,7 @@ MEASUREMENTS: dict[str, Measurement] = {
     "collector": collector.collector,
     "postgres": sinks.postgres,
     "annotations": sinks.annotations,
+    "web": web.web,
 }
 """What can be measured, in this order."""
 BUSY = 1.0

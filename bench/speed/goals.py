@@ -97,6 +97,9 @@ ROWS = (
     Goal("the same, p99 of a tick", "ms", _of("collector.tick_p99_ms"), 15),
     Goal("peaks into PostgreSQL", "records/s", _of("postgres.records_per_s"), 5000, at_least=True),
     Goal("annotations of 10,000 pods kept fresh", "PATCH/s", _of("annotations.patches_per_s"), 50),
+    Goal("page for browsers, 10,000 GPUs and 50,000 ended jobs: the first", "s", _of("web.first_s"), 1),
+    Goal("the same, an open page", "% of a core", _of("web.open_pct"), 2),
+    Goal("the same, memory after ten minutes", "MB", _of("web.memory_mb"), 200),
     Goal("CPU a sample with more workers, against one", "times", _of_workers, 1.1),
 )
 """As in the table of the goals, in its order."""

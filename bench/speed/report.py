@@ -14,7 +14,7 @@ from bench.speed.goals import ROWS, Goal, ratio
 Rounds = Sequence[float]
 """A figure, once a round. Those of the same round were measured shortly after one another."""
 MISSING = "Not measured."
-_HOW = ("peers", "scaling", "live", "state", "replay", "collector", "postgres", "annotations")
+_HOW = ("peers", "scaling", "live", "state", "replay", "collector", "postgres", "annotations", "web")
 """Measurements that say how they were made."""
 
 
@@ -114,6 +114,14 @@ def beside(figures: Figures) -> str:
         "start.figures_s": ("`dutycycle up`, start to its first figures", "s"),
         "collector.tick_ms": ("collector, median of a tick", "ms"),
         "postgres.cpu_us": ("peaks into PostgreSQL", "µs of CPU a record in the sink"),
+        "web.first_cpu_s": ("page for browsers, the first, CPU of its process until then", "s"),
+        "web.fleet_s": ("the fleet anew, in another color", "s"),
+        "web.fleet_cpu_s": ("the same", "s of CPU"),
+        "web.jobs_s": ("all jobs of 30 days", "s"),
+        "web.usage_s": ("usage of 30 days by team", "s"),
+        "web.gpu_s": ("a GPU with its week", "s"),
+        "web.alone_pct": ("its process while no page is open", "% of a core"),
+        "web.memory_most_mb": ("its memory at most", "MB"),
         "annotations.cpu_pct": ("annotations of 10,000 pods, to decide what is written", "% of a core"),
         "annotations.taken_per_s": ("annotations that one kube-apiserver takes", "PATCH/s"),
         "annotations.sink_ms": ("an annotation, in the sink", "ms of CPU"),

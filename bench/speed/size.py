@@ -39,6 +39,8 @@ class BenchSize:
     half hour."""
     objects: int = 2_000
     """Pods on a real API server."""
+    web: tuple[int, int, int] = (50_000, 600, 120)
+    """Ended jobs; seconds after which memory is looked at; seconds without, and with, an open page."""
     compiles: bool = True
     """Whether the loops are compiled once more."""
 
@@ -52,5 +54,6 @@ QUICK = BenchSize(
     nodes=(50, 200), scaled=(30, 30, 4_000), workers=(2,),
     replays=((50, 60), (10, 300)), live=(500, 20, 60), exact=(500, 10, 15), state=(1000, 60),
     fleet=((100, 20, 20), (800, 20, 30)),
-    collector_s=(3, 15), peak_records=10_000, pods=(500, 1_800), objects=500, compiles=False,
+    collector_s=(3, 15), peak_records=10_000, pods=(500, 1_800), objects=500, web=(50_000, 120, 30),
+    compiles=False,
 )  # fmt: skip

@@ -30,17 +30,26 @@ def fleet(gpus: int, ticks: int = 120, now_ms: int | None = None, first: int = 0
 
 def fleet_records(gpus: int, ticks: int, first: int = 0) -> Iterator[Record]:
     """Give its records: who the pods are, all samples, and what the streams made of them."""
-    nodes = [f"gpu-{ascii_lowercase[at] if at < 26 else at}" for at in range(math.ceil(gpus / 8))]
+    nodes = _nodes(gpus)
     for node in nodes:
         for at in range(2):
             yield _record("pods", _uid(node, at), _pod(node, at), first)
     for tick in range(first, first + ticks):
-        for at, node in enumerate(nodes):
-            of_node = range(min(8, gpus - 8 * at))
-            yield _record("nvml-samples", node, _nvml(node, of_node, tick), tick)
-            yield _record("cgroup-samples", node, _cgroup(node, tick), tick)
+        yield from fleet_tick(gpus, tick)
     for node in nodes:
         yield from _derived(node, first, first + ticks)
+
+
+def fleet_tick(gpus: int, tick: int) -> Iterator[Record]:
+    """Give the samples of one second."""
+    for at, node in enumerate(_nodes(gpus)):
+        of_node = range(min(8, gpus - 8 * at))
+        yield _record("nvml-samples", node, _nvml(node, of_node, tick), tick)
+        yield _record("cgroup-samples", node, _cgroup(node, tick), tick)
+
+
+def _nodes(gpus: int) -> list[str]:
+    return [f"gpu-{ascii_lowercase[at] if at < 26 else at}" for at in range(math.ceil(gpus / 8))]
 
 
 def _record(topic: str, key: str, plain: dict[str, Any], tick: int) -> Record:

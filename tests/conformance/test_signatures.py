@@ -291,6 +291,56 @@ def test_a_pod_is_judged_by_its_own_slice(name: str) -> None:
     assert "SM 88 %" in (last["uid-2"].advice or "")
 
 
+FREE = TRAINS | {"sm_clock_mhz": 1700, "temp_c": 62, "throttle": []}
+WAITS_IN_STEP = FREE | {"power_w": 420, "tensor_active_pct": 25, "dram_active_pct": 16, "sm_active_pct": 60}
+BRAKE: Figures = {
+    "power_w": 300, "sm_clock_mhz": 600, "throttle": ["hw_slowdown", "hw_power_brake_slowdown"],
+}  # fmt: skip
+OWN_LIMIT: Figures = {"power_w": 695, "sm_clock_mhz": 1300, "throttle": ["sw_power_cap"]}
+HEAT: Figures = {"power_w": 420, "sm_clock_mhz": 900, "temp_c": 88, "throttle": ["sw_thermal_slowdown"]}
+HELD_DOWN = {
+    "a power brake, in step": (
+        WAITS_IN_STEP,
+        BRAKE,
+        "power",
+        "held down by a power brake: its clock is 65 %",
+    ),
+    "a power brake, each alone": (FREE, BRAKE, "power", "held down by a power brake: its clock is 65 %"),
+    "a limit of its own": (FREE, OWN_LIMIT, "power", "held down by its power limit: its clock is 24 %"),
+    "heat, in step": (WAITS_IN_STEP, HEAT, "heat", "held down by heat: its clock is 47 %"),
+    "heat, each alone": (FREE, HEAT, "heat", "held down by heat: its clock is 47 %"),
+}
+"""What seven GPUs of a pod do while an eighth is held down, by what, and what is said of that one."""
+AT_THE_LIMIT = FREE | {"power_w": 695, "throttle": ["sw_power_cap"]}
+NOT_HELD = {
+    "all at their limit, as chips differ": [AT_THE_LIMIT | {"sm_clock_mhz": 1500 + 25 * i} for i in range(8)],
+    "lower, and nothing holds it down": [FREE] * 7 + [FREE | {"sm_clock_mhz": 1300}],
+    "held down, by little": [FREE] * 7 + [FREE | {"sm_clock_mhz": 1600, "throttle": ["sw_power_cap"]}],
+    "held down while it has nothing to do": [FREE] * 7 + [IDLES | BRAKE | {"power_w": 90}],
+}
+"""What eight GPUs of a pod do of which none is told to be held down alone."""
+
+
+@pytest.mark.parametrize("name", slow_after(1, HELD_DOWN))
+def test_a_gpu_that_is_held_down_alone_is_named(name: str) -> None:
+    others, held, expected, words = HELD_DOWN[name]
+    said = insights(lambda _at: [*[others] * 3, FREE | held, *[others] * 4])
+    of_gpu = {(anomaly.kind, anomaly.gpu) for one in said for anomaly in one.anomalies}
+    assert of_gpu == {("slow_gpu", "gpu-a/3")}
+    first = next(one for one in said if one.anomalies)
+    assert first.ts_ms <= 130_000
+    assert (first.anomalies[0].advice or "").startswith(f"gpu-a/3 is {words}")
+    assert (said[-1].bottleneck, said[-1].evidence["held_gpus"]) == (expected, 1)
+    assert f"{expected} holds down 1 of 8 GPUs" in (said[-1].advice or "")
+
+
+@pytest.mark.parametrize("name", slow_after(1, NOT_HELD))
+def test_of_gpus_of_which_none_is_held_down_alone_nothing_is_claimed(name: str) -> None:
+    said = insights(lambda _at: NOT_HELD[name])
+    assert not [anomaly for one in said for anomaly in one.anomalies]
+    assert not [one for one in said if "held_gpus" in one.evidence]
+
+
 HANGS_S, AT_S = 3300, 2400
 TRAINS_ALONE = TRAINS | {"gpu_util_pct": 95}
 

@@ -201,7 +201,9 @@ class InsightPart(VersionedRecord, frozen=True, kw_only=True):
     of its GPUs, which ``period_metric`` names; ``cycle_ms``: when that changed last. ``trend`` comes every
     half minute. ``epoch_ms`` names the node's time since its clock was last set back; absent if it never was.
     In the last ten seconds of each minute ``gpu_means`` has, by ``<node>/<index>`` of each GPU that it holds
-    alone, means: utilization and power (of its limit) in percent, degrees, and MHz of the SMs at work.
+    alone, means: utilization and power (of its limit) in percent, degrees, and MHz of the SMs at work; and
+    ``held_down`` of those whose clocks power or heat held down, for which share of that time each did, in
+    percent.
     ``frozen`` has, by the same, since when the source of a GPU repeats itself: such a GPU has no figures."""
 
     uid: Uid
@@ -222,6 +224,7 @@ class InsightPart(VersionedRecord, frozen=True, kw_only=True):
     cycle_ms: Millis | None = None
     trend: PodTrend | None = None
     gpu_means: Mapping[str, GpuMeans] | None = None
+    held_down: Mapping[str, tuple[Number, Number]] | None = None
     frozen: Mapping[str, Millis] | None = None
     mem_full_ms: Millis | None = None
     pod: Pod | None = None

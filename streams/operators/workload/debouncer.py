@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from streams.operators.workload.kinds.classifier import MIN_CONFIDENCE, UNKNOWN_KIND
 from streams.operators.workload.rules.advice import advice
-from streams.operators.workload.rules.bottleneck import IDLE, Assessment
+from streams.operators.workload.rules.bottleneck import HELD_GPUS, IDLE, Assessment
 from streams.operators.workload.rules.finding import UNKNOWN_BOTTLENECK
 
 _KIND_SPANS = 2
@@ -123,7 +123,8 @@ class InsightDebouncer:
     def _bottleneck_changed(self, before: Assessment, now: Assessment) -> bool:
         if now.bottleneck == UNKNOWN_BOTTLENECK and _MEASURED not in now.evidence:
             return before.bottleneck != UNKNOWN_BOTTLENECK and self.bottleneck.count >= _UNKNOWN_SPANS
-        if now.bottleneck in (before.bottleneck, UNKNOWN_BOTTLENECK):
+        which_gpus = HELD_GPUS in now.evidence and HELD_GPUS not in before.evidence
+        if now.bottleneck == UNKNOWN_BOTTLENECK or (now.bottleneck == before.bottleneck and not which_gpus):
             return False
         quiet = before.bottleneck != UNKNOWN_BOTTLENECK and now.ts_ms - before.ts_ms < _QUIET_MS
         return self.bottleneck.count >= _BOTTLENECK_SPANS and not quiet

@@ -315,7 +315,7 @@ class RecentMinutes:
         # What it did while it was of another kind says nothing of what holds it back now.
         if since_ms is not None:
             values = values[:, -max((span.end_ms - since_ms) // 1000, SPAN_S) :]
-        stats = pod_stats(values)
+        stats = pod_stats(values, self._anomalies.siblings.held() if self._anomalies else None)
         idle_s = 0 if self._idle_since_ms is None else (span.end_ms - self._idle_since_ms) // 1000
         finding = _with_idleness(
             self._bottleneck.find(span.end_ms, stats, kind.kind, gpus), kind.kind, idle_s

@@ -170,6 +170,7 @@ class SpanBank:
         codes_by_second(channels, np.array(run.seconds), CODINGS[self._source], codes)
         end_ms = start_ms + SPAN_MS
         means = self._channels.gpu_means(run.plan, rows) if end_ms % MINUTE_MS == 0 else []
+        held = self._channels.held_down(run.plan, rows) if means else []
         outs: list[Emission] = []
         fields = self._channels.fields(run.plan, rows)
         for pod, (uid, of) in enumerate(zip(uids, fields, strict=True)):
@@ -179,6 +180,8 @@ class SpanBank:
                     plain["tick_ms"] = run.tick_ms
                 if means and means[pod]:
                     plain["gpu_means"] = means[pod]
+                if held and held[pod]:
+                    plain["held_down"] = held[pod]
                 outs.append(ProducerRecord(_TOPIC, uid, orjson.dumps(plain), end_ms))
         return outs
 

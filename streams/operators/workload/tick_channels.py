@@ -30,6 +30,8 @@ _POD_UTIL, _POD_BUSIEST = map(POD_GPU_METRICS.index, ("gpu_util_pct", "busiest_g
 COARSE_MS = 1500
 """Of ticks that are further apart no second has a value of its own."""
 _LIMIT = POD_CGROUP_METRICS.index("mem_limit_bytes")
+_FACTS = 3
+"""Of a GPU and tick, behind its metrics: its power limit; whether power and heat hold it down, 0 or 100."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,10 @@ class TickChannels:
 
     def gpu_means(self, plan: RowPlan, rows: Floats) -> list[dict[str, list[float | None]]]:
         """Return of each pod means over the rows of each GPU that it holds alone; see ``InsightPart``."""
+        return [{} for _ in plan.uids]
+
+    def held_down(self, plan: RowPlan, rows: Floats) -> list[dict[str, tuple[float, float]]]:
+        """Return of each pod which of those GPUs power and heat hold down; see ``InsightPart``."""
         return [{} for _ in plan.uids]
 
     def fields(self, plan: RowPlan, rows: Floats) -> list[dict[str, Any]]:
@@ -176,6 +182,15 @@ class NvmlTickChannels(TickChannels):
         gpu_means(rows, len(POD_GPU_METRICS) * len(plan.uids), plan.slices, means)
         each = [[None if isnan(value) else round(value, 1) for value in row] for row in means.tolist()]
         return [{plan.scopes[place]: each[place] for place in of} for of in plan.alone]
+
+    def held_down(self, plan: RowPlan, rows: Floats) -> list[dict[str, tuple[float, float]]]:
+        """See ``TickChannels``."""
+        begin = len(POD_GPU_METRICS) * len(plan.uids) + len(_GPU_METRICS) * (plan.gpus + plan.slices)
+        facts = rows[:, begin : begin + _FACTS * plan.gpus].reshape(len(rows), plan.gpus, _FACTS)
+        held = np.nan_to_num(facts[:, :, 1:]).mean(axis=0).round(1).tolist()
+        return [
+            {plan.scopes[at]: (held[at][0], held[at][1]) for at in of if any(held[at])} for of in plan.alone
+        ]
 
 
 class CgroupTickChannels(TickChannels):

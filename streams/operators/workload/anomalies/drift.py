@@ -26,7 +26,7 @@ class Drift:
         busy = [gpu for gpu in minute.gpus if gpu.util_pct >= BUSY_PCT]
         if not busy:
             return
-        row = [sum(values) / len(busy) for values in zip(*(gpu[2:] for gpu in busy), strict=True)]
+        row = [sum(values) / len(busy) for values in zip(*(gpu[2:5] for gpu in busy), strict=True)]
         power, temp, clock = row
         if isnan(power + temp + clock):
             return

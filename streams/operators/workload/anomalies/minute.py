@@ -26,7 +26,8 @@ class GpuMinute(NamedTuple):
     """Holds one GPU that the pod holds alone, over the newest ten seconds of the minute; NaN is absent.
 
     ``power_pct`` is a share of its limit. ``temp_c`` and ``clock_mhz`` (of the SMs) are means; that of the
-    clock counts the time in which the GPU works, and is absent if it never did.
+    clock counts the time in which the GPU works, and is absent if it never did. ``by_power_pct`` and
+    ``by_heat_pct``: for which share of the time each is known to hold the clocks down.
     """
 
     name: str
@@ -34,6 +35,8 @@ class GpuMinute(NamedTuple):
     power_pct: float
     temp_c: float
     clock_mhz: float
+    by_power_pct: float = nan
+    by_heat_pct: float = nan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +73,11 @@ def minute_of(end_ms: int, values: Floats, part: InsightPart, step_s: float | No
     util, power = _known(values[_UTIL]), _known(values[_POWER])
     memory, copies = _known(values[_MEMORY]), _known(values[_COPY])
     gpus = [
-        GpuMinute(name, *(nan if mean is None else float(mean) for mean in means))
+        GpuMinute(
+            name,
+            *(nan if mean is None else float(mean) for mean in means),
+            *(part.held_down or {}).get(name, ()),
+        )
         for name, means in (part.gpu_means or {}).items()
     ]
     return Minute(

@@ -1,5 +1,5 @@
-"""Finds a GPU that is hotter, or clocked lower, than the other GPUs of its pod, by more than it always
-was."""
+"""Finds a GPU that is hotter, or clocked lower, than the other GPUs of its pod: by more than it always was,
+or because power or heat holds down this one alone, as the driver says."""
 
 from dataclasses import dataclass, field
 from math import isnan, nan
@@ -19,11 +19,18 @@ LOWER_PCT = 4.0
 """How much lower clocks and power are than usual, both of them: at its power limit a chip lowers its clock
 alone, and with less to do it takes less power at the same clock."""
 NEEDED = 6  # half a dozen odd minutes: a single one begins and ends nothing
+HELD_PCT, HELD_LOWER_PCT, HELD_NEEDED = 60.0, 15.0, 2
+"""Where the driver says that a GPU is held down for so much of the time, and its clock is so far below the
+others: no past is needed, and two minutes are enough. Chips at their power limit differ by less."""
+_BY = {"throttled_power_pct": "power", "throttled_heat_pct": "heat"}
+"""What holds a GPU down, by the name of its evidence."""
 
 
 @dataclass(slots=True)
 class _GpuDeviation:
-    """Keeps how one GPU differs from the others: degrees, and clock and power in percent."""
+    """Keeps how one GPU differs from the others: degrees, and clock and power in percent. ``held``: the share
+    of the newest minute for which it was held down, and that of its power limit which it drew, by the names
+    of evidence; empty where it was not."""
 
     temp: Level = field(default_factory=Level)
     clock: Level = field(default_factory=Level)
@@ -31,6 +38,7 @@ class _GpuDeviation:
     hot: Suspicion = field(default_factory=Suspicion)
     slow: Suspicion = field(default_factory=Suspicion)
     now: list[float] = field(default_factory=list)
+    held: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -48,6 +56,12 @@ class Siblings:
                 self._compare(gpu, [other for other in busy if other is not gpu], minute.end_ms - MINUTE_MS)
         return [deviation for name, gpu in self.gpus.items() for deviation in _found(name, gpu)]
 
+    def held(self) -> dict[str, int]:
+        """Count those of its GPUs that are held down while others are not, by what holds them: ``power`` or
+        ``heat``."""
+        of = [_BY[name] for gpu in self.gpus.values() if gpu.slow.holds for name in gpu.held if name in _BY]
+        return {cause: of.count(cause) for cause in dict.fromkeys(of)}
+
     def _compare(self, own: GpuMinute, others: list[GpuMinute], start_ms: int) -> None:
         gpu = self.gpus[own.name]
         hotter = own.temp_c - _median([other.temp_c for other in others])
@@ -63,13 +77,14 @@ class Siblings:
             if not odd:
                 gpu.temp.learn(hotter)
         if not isnan(clock + power):
-            odd = (
+            gpu.held = _held(own) if clock <= -HELD_LOWER_PCT else {}
+            odd = bool(gpu.held) or (
                 gpu.clock.is_known(KNOWN)
                 and gpu.clock.is_usually_above(clock, LOWER_PCT, SPREAD)
                 and gpu.power.is_usually_above(power, LOWER_PCT, SPREAD)
             )
-            gpu.slow.add(start_ms, NEEDED, odd=odd)
-            if gpu.slow.is_old:
+            gpu.slow.add(start_ms, HELD_NEEDED if gpu.held else NEEDED, odd=odd)
+            if gpu.slow.is_old and not gpu.held:
                 gpu.clock, gpu.power, gpu.slow = Level(), Level(), Suspicion()
             if not odd:
                 gpu.clock.learn(clock)
@@ -82,13 +97,19 @@ def _found(name: str, gpu: _GpuDeviation) -> list[Found]:
         figures = {"hotter_c": gpu.now[0], "usually_hotter_c": gpu.temp.usual}
         deviations.append(Found(kind=HOT_GPU, since_ms=gpu.hot.since_ms, evidence=figures, gpu=name))
     if gpu.slow.holds:
-        figures = {
-            "clock_off_pct": gpu.now[1],
-            "power_off_pct": gpu.now[2],
-            "usual_clock_off_pct": gpu.clock.usual,
-        }
+        figures = {"clock_off_pct": gpu.now[1], "power_off_pct": gpu.now[2]} | gpu.held
+        figures |= {"usual_clock_off_pct": gpu.clock.usual} if gpu.clock.is_known(KNOWN) else {}
         deviations.append(Found(kind=SLOW_GPU, since_ms=gpu.slow.since_ms, evidence=figures, gpu=name))
     return deviations
+
+
+def _held(gpu: GpuMinute) -> dict[str, float]:
+    """Return what holds a GPU down most of the time, as evidence; empty if nothing is known to."""
+    if gpu.by_heat_pct >= HELD_PCT:
+        return {"throttled_heat_pct": gpu.by_heat_pct}
+    if gpu.by_power_pct >= HELD_PCT:
+        return {"throttled_power_pct": gpu.by_power_pct, "power_pct": gpu.power_pct}
+    return {}
 
 
 def _median(values: list[float]) -> float:

@@ -13,6 +13,7 @@ from streams.operators.workload.anomalies.kinds import (
     STALL,
     Found,
 )
+from streams.operators.workload.rules.bottleneck import FAR_BELOW_LIMIT_PCT
 from streams.operators.workload.rules.stats import three_digits
 
 Evidence = Mapping[str, float]
@@ -43,6 +44,13 @@ def _hot(gpu: str, of: Evidence) -> str:
 
 
 def _slow_gpu(gpu: str, of: Evidence) -> str:
+    off = f"its clock is {-of['clock_off_pct']:.0f} % below the others, and what works in step waits for it"
+    if "throttled_heat_pct" in of:
+        return f"{gpu} is held down by heat: {off}; look at its cooling"
+    if "throttled_power_pct" in of:
+        if of["power_pct"] < FAR_BELOW_LIMIT_PCT:
+            return f"{gpu} is held down by a power brake: {off}; look at its power supply, cables and rack"
+        return f"{gpu} is held down by its power limit: {off}; compare its limit with theirs"
     return (
         f"the clock of {gpu} is {-of['clock_off_pct']:.0f} % below the others, at "
         f"{-of['power_off_pct']:.0f} % less power: they wait for it; see nvidia-smi -q -d PERFORMANCE"

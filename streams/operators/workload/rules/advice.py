@@ -87,7 +87,16 @@ def _communication(_kind: str, of: Evidence) -> str:
     )
 
 
+def _some_held(by: str, of: Evidence) -> str:
+    """Say that some GPUs are held down; their anomalies name them."""
+    held, gpus = of["held_gpus"], of.get("gpus", 0)
+    waits = "what works in step waits for " + ("it" if held == 1 else "them")
+    return f"{by} holds down {held:.0f} of {gpus:.0f} GPUs, and {waits}"
+
+
 def _power(_kind: str, of: Evidence) -> str:
+    if "held_gpus" in of:
+        return f"{_some_held('power', of)}: look at the power supply, cables and limits"
     power = of.get("power_pct", 100)
     if power >= FAR_BELOW_LIMIT_PCT:
         return "the power limit holds the clocks down: raise it, or accept the slower clocks"
@@ -160,7 +169,11 @@ _SAYS: dict[str, Callable[[str, Evidence], str]] = {
         "off the GPU (optimizer, parameters), overlap it with kernels, or ask for more CPUs"
     ),
     "power": _power,
-    "heat": lambda _kind, _of: "heat holds the clocks down: look at fans, air flow and neighbours",
+    "heat": lambda _kind, of: (
+        f"{_some_held('heat', of)}: look at the cooling"
+        if "held_gpus" in of
+        else "heat holds the clocks down: look at fans, air flow and neighbours"
+    ),
     "imbalance": lambda _kind, _of: (
         "some ranks work while others wait: spread the work evenly, look for a slow one"
     ),

@@ -37,6 +37,10 @@ FAR_BELOW_LIMIT_PCT = 65.0
 _MOST_WAITS = 0.5
 _INDIRECT = 0.65
 """The most confidence of a rule that sees an effect, and not the cause."""
+_OF_SOME = 0.9
+"""How sure it is that GPUs hold the pod back whose clocks are held down far below those of its others."""
+HELD_GPUS = "held_gpus"
+"""The evidence of how many those are."""
 _LEVEL, _MEMORY_PCT = "level_pct", "gpu_mem_pct"
 _HOURLY = (_LEVEL, _MEMORY_PCT)
 _TOO_LARGE = "gpu_mem_most_pct"
@@ -122,6 +126,8 @@ def _loading(stats: PodStats, kind: str, _gpus: int) -> Finding | None:
 
 
 def _heat(stats: PodStats, _kind: str, _gpus: int) -> Finding | None:
+    if "heat" in stats.held:
+        return Finding("heat", _OF_SOME, {HELD_GPUS: stats.held["heat"]})
     held = stats.mean("throttled_heat_pct")
     sure = confidence(ramp(held, 10, 40), ramp(stats.mean(_UTIL), 10, 40))
     return Finding("heat", sure, {"throttled_heat_pct": held})
@@ -129,7 +135,10 @@ def _heat(stats: PodStats, _kind: str, _gpus: int) -> Finding | None:
 
 def _power(stats: PodStats, _kind: str, _gpus: int) -> Finding | None:
     """Find power that holds the clocks down: at the GPUs' own limit, or nearly always and far below it, as a
-    power brake of the machine or its rack does. In between the driver's reason alone says little."""
+    power brake of the machine or its rack does. In between the driver's reason alone says little. Some GPUs
+    that it holds down while others run free hardly change the mean: those were compared with one another."""
+    if "power" in stats.held:
+        return Finding("power", _OF_SOME, {HELD_GPUS: stats.held["power"]})
     held = stats.mean("throttled_power_pct")
     util, power = stats.mean(_UTIL), stats.mean("power_pct", 100)
     at_limit = min(ramp(held, 30, 70), ramp(power, 70, 92))

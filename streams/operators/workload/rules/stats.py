@@ -1,6 +1,7 @@
 """Computes statistics of a pod's last minutes, which the rules judge by, and the largest values of its last
 hour."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -41,7 +42,8 @@ class PodStats:
     left out. ``level_pct``: the 90th percentile of utilization, the usual one of a GPU at work. ``waits``:
     the share of seconds in which utilization is below 60 % of that, 0-1. ``loads``: by channel, its mean over
     those seconds and its mean over the others. ``idle_gpus``: how many GPUs are idle in all but a few of the
-    seconds; 0 if that is not known.
+    seconds; 0 if that is not known. ``held``: how many are held down while others are not, by what holds
+    them: ``power`` or ``heat``.
     """
 
     seconds: int
@@ -51,6 +53,7 @@ class PodStats:
     waits: float
     loads: dict[str, tuple[float, float]]
     idle_gpus: int = 0
+    held: Mapping[str, int] = field(default_factory=dict)
 
     def mean(self, channel: str, absent: float = 0.0) -> float:
         """Return the mean of a channel, or ``absent``."""
@@ -76,9 +79,9 @@ class PodStats:
         return evidence | {"waiting_pct": 100 * self.waits}
 
 
-def pod_stats(values: Floats) -> PodStats | None:
-    """Return statistics of values of all channels, shape (channels, seconds), newest second last. None for
-    fewer than 45 seconds with a known utilization."""
+def pod_stats(values: Floats, held: Mapping[str, int] | None = None) -> PodStats | None:
+    """Return statistics of values of all channels, shape (channels, seconds), newest second last; ``held``:
+    see ``PodStats``. None for fewer than 45 seconds with a known utilization."""
     figures = np.empty((len(CHANNEL_ROW), _FIGURES))
     seconds, level, waits = _statistics(np.ascontiguousarray(values), figures)
     if seconds < _MIN_S:
@@ -93,6 +96,7 @@ def pod_stats(values: Floats) -> PodStats | None:
         waits=waits,
         loads={name: (low[row], high[row]) for name, row in there},
         idle_gpus=_idle_gpus(values[CHANNEL_ROW["idle_gpus"], -_WINDOW_S:]),
+        held=held or {},
     )
 
 

@@ -307,10 +307,9 @@ class CycleBank:
         rows = np.arange(columns.size)
         if config.early:
             # The newest samples of those without a settled cycle are looked at beside, in the same call.
-            (free,) = (~expected[columns]).nonzero()
-            turns, lengths = self._schedule.short(slot, columns[free], windows.sizes[free], self._short)
-            newest = windows.newest(free[turns], lengths)
-            windows, rows = windows.joined(newest), np.concatenate((rows, free[turns]))
+            turns, lengths = self._schedule.short(slot, columns, windows.sizes, expected, self._short)
+            newest = windows.newest(turns, lengths)
+            windows, rows = windows.joined(newest), np.concatenate((rows, turns))
             parts = np.concatenate((parts, active_parts(newest)))
             limits = np.concatenate((limits, lengths))
         early = columns.size if config.early else 0

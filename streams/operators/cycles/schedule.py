@@ -97,6 +97,33 @@ def _limits(
     return limits
 
 
+@entry(
+    "int64[::1](int64, int64[::1], int64[::1], boolean[::1], boolean[::1], int64, int64[:, ::1], int64[::1])"
+)
+def _short(
+    slot: int,
+    columns: Ints,
+    sizes: Ints,
+    expected: Bools,
+    held: Bools,
+    samples: int,
+    looked: Ints,
+    fresh: Ints,
+) -> Ints:
+    lengths = np.zeros(len(columns), np.int64)
+    for row in range(len(columns)):
+        column = columns[row]
+        if expected[column] or (slot - fresh[column] >= PATIENT and not held[column]):
+            continue
+        for at in range(len(SHORT)):
+            length = (samples >> SHORT[at]) // 4 * 4
+            grown = slot - looked[column, at] >= GROWN_SHORT * length
+            if grown and LEAST <= length < sizes[row]:
+                lengths[row], looked[column, at] = length, slot
+                break
+    return lengths
+
+
 class Schedule(SeriesState):
     """Remembers what is usual in n series, when something new was last seen, and when each was looked at.
 
@@ -131,18 +158,11 @@ class Schedule(SeriesState):
         """
         return _limits(columns, parts, expected, self._samples, slot, self._looked, self._fresh)
 
-    def short(self, slot: int, columns: Ints, sizes: Ints, held: Bools) -> tuple[Ints, Ints]:
+    def short(self, slot: int, columns: Ints, sizes: Ints, expected: Bools, held: Bools) -> tuple[Ints, Ints]:
         """Return those of which a short part is looked at now, too: their places among these ``columns``,
-        which have no settled cycle and hold so many samples; and the lengths of the parts. ``held``, of all
-        columns: those whose cycle was found in such a part."""
-        lengths = np.zeros(columns.size, np.int64)
-        steady = (slot - self._fresh[columns] >= PATIENT) & ~held[columns]
-        for at, part in enumerate(SHORT):
-            length = (self._samples >> part) // 4 * 4
-            grown = slot - self._looked_short[columns, at] >= GROWN_SHORT * length
-            chosen = grown & ~steady & (sizes > length) & (lengths == 0) & (length >= LEAST)
-            lengths[chosen] = length
-            self._looked_short[columns[chosen], at] = slot
+        which hold so many samples; and the lengths of the parts. Of all columns, those that are ``expected``
+        to have a cycle need none; ``held``: those whose cycle was found in such a part."""
+        lengths = _short(slot, columns, sizes, expected, held, self._samples, self._looked_short, self._fresh)
         (places,) = lengths.nonzero()
         return places, lengths[places]
 

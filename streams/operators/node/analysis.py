@@ -1,7 +1,7 @@
 """Analyses a node: trends and cycles of those of its series that get them."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import isnan
 from typing import Any
 
@@ -143,6 +143,8 @@ class AnalysisBank:
         if not self._waiting_columns.size:
             return []
         known = ~np.isnan(rows.take(self._waiting_columns, axis=1))
+        if not known.any():
+            return []
         return sorted({*known.argmax(axis=0)[known.any(axis=0)].tolist()})
 
     def _extend_cycles(self, block: TickBlock, rows: Floats, begin: int, end: int) -> None:
@@ -158,10 +160,11 @@ class AnalysisBank:
         values = rows[begin:end].take(self._cycle_columns, axis=1)
         self._cycles.extend(times, values, block.interval_ms, bursts)
 
-    def forecast(self, ts_ms: int) -> Evaluation:
-        """Forecast every trend, as of the last tick at ``ts_ms``, with the cycles that are known."""
+    def _forecast(self, ts_ms: int) -> tuple[list[Series], TrendForecast | None]:
+        """Forecast every trend, as of the last tick at ``ts_ms``, with the cycles that are known. Return what
+        is to be told, as in an ``Evaluation``."""
         if not self._trend_series:
-            return Evaluation(ts_ms, [], None, [])
+            return [], None
         season = season_of(self._cycles.locked(self._seasonal), self._season_columns)
         capacity = np.where(self._capacity_columns >= 0, self._row[self._capacity_columns], np.nan)
         forecast = self._trends.forecast(
@@ -176,27 +179,24 @@ class AnalysisBank:
             cyclic[season.columns] = True
         changed = self._debouncer.changes(ts_ms, forecast, cyclic, self._trend_subjects)
         if not changed.size:
-            return Evaluation(ts_ms, [], None, [])
-        series = [self._trend_series[column] for column in changed]
-        return Evaluation(ts_ms, series, forecast.pick(changed), [])
+            return [], None
+        return [self._trend_series[column] for column in changed.tolist()], forecast.pick(changed)
 
     def evaluate(self, ts_ms: int) -> Evaluation:
         """Look for cycles, and then forecast, as of the last tick at ``ts_ms``."""
-        cycles = self.look(ts_ms).cycles
-        return replace(self.forecast(ts_ms), cycles=cycles)
+        cycles = self._look(ts_ms)
+        return Evaluation(ts_ms, *self._forecast(ts_ms), cycles)
 
-    def look(self, ts_ms: int) -> Evaluation:
+    def _look(self, ts_ms: int) -> list[tuple[Series, CycleResult]]:
         """Look for cycles, as of the last tick at ``ts_ms``. If one of a subject was found, changed or lost,
         all of that subject are told, as they were published last."""
-        if not self._cycle_series:
-            return Evaluation(ts_ms, [], None, [])
-        changed = [column for column, _ in self._cycles.changes(ts_ms)]
         subjects = self._cycle_subjects
-        concerned = {subjects[column] for column in changed}
+        concerned = {subjects[column] for column, _ in self._cycles.changes(ts_ms)} if subjects else ()
+        if not concerned:
+            return []
         columns = (column for column, subject in enumerate(subjects) if subject in concerned)
-        published = ((column, self._cycles.published(column)) for column in columns if concerned)
-        cycles = [(self._cycle_series[column], cycle) for column, cycle in published if cycle is not None]
-        return Evaluation(ts_ms, [], None, cycles)
+        published = ((column, self._cycles.published(column)) for column in columns)
+        return [(self._cycle_series[column], cycle) for column, cycle in published if cycle is not None]
 
     def snapshot(self) -> dict[str, Any]:
         """Return plain data."""

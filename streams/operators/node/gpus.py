@@ -78,22 +78,21 @@ class NodeGpus:
         self._places: list[tuple[str, str]] = []
         self._columns: Ints = np.zeros(0, np.int64)
         """The columns of ``NODE_ANNOTATIONS``, and of each the GPU and metric."""
-        self._has_gpus = False
-        self._pending: str | None = None
-        """The part to send next, as JSON. It is made when windows close, not when it is sent: so there is one
-        part of a moment, whenever the checkpoint comes."""
+        self.are_there = False
+        """Whether a column may get a window that is told."""
+        self._pending: NodePart | bytes | None = None
+        """The part to send next, or its JSON. It is made when windows close, not when it is sent: so there is
+        one part of a moment, whenever the checkpoint comes. Most are replaced before they are sent."""
 
     def resize(self, series: Sequence[Series], every: Sequence[Series]) -> None:
         """Take ``series`` as the columns of windows; ``every``: those that may get one, measured or not."""
-        self._has_gpus = any(map(_is_told, every))
+        self.are_there = any(map(_is_told, every))
         columns = [at for at, column in enumerate(series) if _is_told(column)]
         self._places = [(series[at].member, series[at].metric) for at in columns]
         self._columns = np.array(columns, np.int64)
 
     def close_windows(self, closed: Sequence[ClosedWindow], ledger: UsageBank) -> None:
         """Windows have closed, and ``ledger`` has all ticks until now."""
-        if not self._has_gpus:
-            return
         before_ms = self._ts_ms
         if self._since_ms < 0:
             self._since_ms = min(window.start_ms for window in closed)
@@ -117,12 +116,11 @@ class NodeGpus:
         return known
 
     def _make_part(self, ledger: UsageBank) -> None:
-        part = NodePart(
+        self._pending = NodePart(
             node=self._node, ts_ms=self._ts_ms, since_ms=self._since_ms,
             gpus={uuid: self._gpus[uuid].analysis() for uuid in sorted(self._gpus)},
             totals=ledger.of_gpus(), pods=ledger.of_pods_on_gpus(),
         )  # fmt: skip
-        self._pending = encode(part).decode()
 
     def close(self, ledger: UsageBank) -> None:
         """The input has ended: the last part says what the last evaluation found, too."""
@@ -148,10 +146,14 @@ class NodeGpus:
 
     def flush(self) -> list[Emission]:
         """Return the part of the node, if a window has closed since the last call."""
-        if self._pending is None:
-            return []
-        part, self._pending = self._pending.encode(), None
-        return [ProducerRecord("node-parts", self._node, part, self._ts_ms)]
+        part, self._pending = self._encoded(), None
+        return [] if part is None else [ProducerRecord("node-parts", self._node, part, self._ts_ms)]
+
+    def _encoded(self) -> bytes | None:
+        """Return the JSON of the part to send next."""
+        if isinstance(self._pending, NodePart):
+            self._pending = encode(self._pending)
+        return self._pending
 
     def snapshot(self) -> dict[str, Any]:
         """Return plain data."""
@@ -159,14 +161,17 @@ class NodeGpus:
             uuid: [gpu.cyclic, gpu.period_s, gpu.slope_per_s, _snapshots(gpu.maxima)]
             for uuid, gpu in self._gpus.items()
         }
-        return {"gpus": gpus, "times": [self._since_ms, self._ts_ms], "pending": self._pending}
+        part = self._encoded()
+        pending = None if part is None else part.decode()
+        return {"gpus": gpus, "times": [self._since_ms, self._ts_ms], "pending": pending}
 
     def restore(self, plain: dict[str, Any]) -> None:
         """Take over a snapshot."""
         for uuid, (cyclic, period_s, slope_per_s, maxima) in plain["gpus"].items():
             recent = {metric: RecentMaximum(falling) for metric, falling in maxima.items()}
             self._gpus[uuid] = _Gpu(cyclic, period_s, slope_per_s, recent)
-        (self._since_ms, self._ts_ms), self._pending = plain["times"], plain["pending"]
+        self._since_ms, self._ts_ms = plain["times"]
+        self._pending = None if plain["pending"] is None else plain["pending"].encode()
 
 
 def _is_told(column: Series) -> bool:

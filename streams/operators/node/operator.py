@@ -295,7 +295,7 @@ class NodeOperator:
         return rows, highs.take(self._window_columns, axis=1)
 
     def _emit_closed_windows(self, closed: list[ClosedWindow]) -> list[Emission]:
-        if closed:
+        if closed and self._gpus.are_there:
             self._count()
             self._gpus.close_windows(closed, self._usage)
         return [out for window in closed for out in self._window_records.of(window)]

@@ -14,6 +14,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from html import unescape
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -39,7 +40,7 @@ from tests.support.servers.kube.scheduler import gpu_pod
 from tests.support.servers.ports import free_port
 
 NODE, NODE_PATH = "gpu-a", "/api/v1/nodes/gpu-a"
-XID, LOST, COUNTER, NAN, OVER, OLD, SLICED, BROKEN, ECC, PENDING, LINK = GPUS = range(11)
+XID, LOST, COUNTER, NAN, OVER, OLD, SLICED, BROKEN, ECC, PENDING, LINK, BRAKED = GPUS = range(12)
 """The GPUs by their faults."""
 SLICE = "MIG-00000000-0000-4000-8000-000000000001"
 COUNTERS = {2: 71.5, 3: 30, 5: 44.4, 10: 33.3}
@@ -79,6 +80,8 @@ def world(fault_at_s: float | None = None, start: float = 0.0) -> Scenario:
         gpus[BROKEN] = gpu(BROKEN, events=[FakeEvent(data=64, at_s=at)], fields={145: 1})
         gpus[ECC] = gpu(ECC, events=[FakeEvent(data=0, at_s=at, type=2)], fields={4: 3, 6: 3})
         gpus[PENDING] = gpu(PENDING, events=[FakeEvent(data=63, at_s=at)], fields={144: 1, 143: 1})
+        braked = dict(gpus[BRAKED].values) | {"throttle": 0x88, "sm_mhz": 600, "power_w": 220}
+        gpus[BRAKED] = gpu(BRAKED, values=braked)
         gpus[LINK] = gpu(LINK, events=[FakeEvent(data=74, at_s=at)], fields={"165 scope=3": 0})
     return Scenario(gpus=gpus, start=start)
 
@@ -135,6 +138,7 @@ class Outlets:
     last: str
     filters: str
     """Where the extender answers that gives nodes with broken GPUs the lowest score, and the other one."""
+    web: str
     came_s: dict[str, float] = field(default_factory=dict)
 
     def annotation(self) -> str:
@@ -157,6 +161,14 @@ class Outlets:
 
     def screen(self) -> str:
         return (self.folder / "top.log").read_text()
+
+    def page(self) -> str:
+        """The page for browsers: the fleet, then the tables of GPUs."""
+        pages = []
+        for name in ("fleet", "gpus"):
+            with urllib.request.urlopen(f"http://{self.web}/{name}", timeout=30) as answer:
+                pages.append(unescape(answer.read().decode()))
+        return "\n".join(pages)
 
     def sql(self) -> str:
         engine = create_engine(f"sqlite:///{self.folder}/records.db")
@@ -264,6 +276,15 @@ def expected() -> dict[tuple[str, str], str]:
             rf"Pod bert-2 GpuFault: Xid 43: GPU stopped processing on gpu {SLICED} \(slice {SLICE}\) of node",
         ("event", "the pod of a broken one"):
             f"Pod bert-3 GpuFault: Xid 64: row remapping or page retirement failed on gpu {BROKEN}",
+        ("page", "an Xid"): f"<li>GPU {NODE}:{XID}: reset: {ecc}; drain",
+        ("page", "a lost GPU"): f"<li>GPU {NODE}:{LOST}: reset: {gone}; restart",
+        ("page", "a lost GPU in its row"): rf"silent for \w+, reset: {gone}",
+        ("page", "a broken one"): f"<li>GPU {NODE}:{BROKEN}: replace: {row}; replace",
+        ("page", "ECC errors"): f"<li>GPU {NODE}:{ECC}: drain: {errors}",
+        ("page", "ECC errors in its row"): f">drain: {errors}",
+        ("page", "a row that waits"): f"<li>GPU {NODE}:{PENDING}: watch: ",
+        ("page", "a link"): f"<li>GPU {NODE}:{LINK}: reset: ",
+        ("page", "a power brake"): f"<li>GPU {NODE}:{BRAKED}: slowed by its hardware, a power brake<",
         ("sql", "an Xid"): f"^{XID} xid 48 {ecc} bert-0 bert ",
         ("sql", "a lost GPU"): f"^{LOST} xid 79 {gone} bert-1 bert None (True|1)$",
         ("sql", "a slice"): f"^{SLICED} xid 43 Xid 43: GPU stopped processing bert-2 bert {SLICE} ",
@@ -397,9 +418,9 @@ def test_each_fault_is_told_at_each_outlet_in_seconds(tmp_path: Path) -> None:
         env, api = stack.enter_context(machine(tmp_path, scenario))
         env |= {"DUTYCYCLE_BROKER": broker.url}
         install(tmp_path)
-        last, filters = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
+        last, filters, web = (f"127.0.0.1:{free_port()}" for _ in range(3))
         commands = {"collect": ["collect"], "stream": ["stream"], "sink": ["sink"],
-                    "series": ["sink", "--metrics"], "top": ["top"], "last": ["extender"],
+                    "series": ["sink", "--metrics"], "top": ["top", "--web", web], "last": ["extender"],
                     "filters": ["extender"]}  # fmt: skip
         of = {
             "last": {"DUTYCYCLE_SERVE_LISTEN": last},
@@ -407,7 +428,7 @@ def test_each_fault_is_told_at_each_outlet_in_seconds(tmp_path: Path) -> None:
         }
         for name, command in commands.items():
             stack.enter_context(running(*command, env=env | of.get(name, {}), log=tmp_path / f"{name}.log"))
-        outlets = Outlets(tmp_path, api, Process(tmp_path / "series.log"), env, last, filters)
+        outlets = Outlets(tmp_path, api, Process(tmp_path / "series.log"), env, last, filters, web)
         measured = list(GPUS)
         measured.remove(SLICED)
         wait_until(

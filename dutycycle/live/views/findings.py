@@ -1,5 +1,7 @@
 """Says what the streams say of a subject, in words: what it does, its cycle, where it is heading."""
 
+from dutycycle.contract.health.changes import HEARD_OF_MS
+from dutycycle.contract.metering import HELD_DOWN
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.model.subjects import GpuRow, JobRow, NodeRow, Row
 from dutycycle.words import digits, does, short_duration
@@ -8,7 +10,7 @@ _UNSAID_MS = 180_000
 """Memory that runs out is told again every minute or so: what was not for so long has ended."""
 _THROTTLES = {
     "sw_power_cap": "power",
-    "hw_power_brake_slowdown": "power",
+    "hw_power_brake_slowdown": "a power brake",
     "sw_thermal_slowdown": "heat",
     "hw_thermal_slowdown": "heat",
     "hw_slowdown": "its hardware",
@@ -20,15 +22,28 @@ _THROTTLES = {
 
 
 def throttle_words(row: GpuRow) -> str:
-    """Return ``heat``, ``power``: what holds the clocks down; empty for nothing, and for what is nobody's
-    fault."""
+    """Return ``heat``, ``a power brake``: what holds the clocks down; empty for nothing, and for what is
+    nobody's fault."""
     words = (_THROTTLES.get(reason, reason.replace("_", " ")) for reason in row.now.throttle or ())
     return ", ".join(dict.fromkeys(filter(None, words)))
 
 
-def is_hot(row: Row) -> bool:
-    """Tell whether a GPU is slowed by heat now."""
-    return isinstance(row, GpuRow) and "heat" in throttle_words(row)
+def is_held_down(row: Row) -> bool:
+    """Tell whether a GPU is slowed now by what should not be: by heat, a power brake or its hardware, and not
+    by its power limit alone."""
+    return isinstance(row, GpuRow) and not HELD_DOWN.isdisjoint(row.now.throttle or ())
+
+
+def health_words(state: LiveState, row: Row) -> str:
+    """Return ``reset: Xid 48: uncorrectable ECC error`` of a GPU; empty while it is healthy, or nobody has
+    judged it for long."""
+    health = state.health.get(row.node) if isinstance(row, GpuRow) else None
+    if health is None or not isinstance(row, GpuRow):
+        return ""
+    for gpu in health.gpus:
+        if gpu.gpu == row.now.uuid and gpu.reason is not None and state.now_ms - gpu.seen_ms <= HEARD_OF_MS:
+            return f"{gpu.level}: {gpu.reason}"
+    return ""
 
 
 def activity(state: LiveState, row: Row) -> str:
@@ -103,9 +118,12 @@ def silence_words(state: LiveState, row: Row) -> str:
 
 def says(state: LiveState, row: Row) -> str:
     """Return all of it, what is urgent first."""
+    sick = health_words(state, row)
     if row.is_silent:
-        return silence_words(state, row)
+        return ", ".join(filter(None, (silence_words(state, row), sick)))
     does = activity(state, row)
     slowed = throttle_words(row) if isinstance(row, GpuRow) else ""
     slowed = f"slowed by {slowed}" if slowed and "slowed" not in does else ""
-    return ", ".join(filter(None, (full_words(row), does, slowed, cycle_words(row), forecast_words(row))))
+    return ", ".join(
+        filter(None, (sick, full_words(row), does, slowed, cycle_words(row), forecast_words(row)))
+    )

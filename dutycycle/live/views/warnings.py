@@ -6,7 +6,7 @@ from dutycycle.contract.health.changes import HEARD_OF_MS
 from dutycycle.contract.health.verdict import rank
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.model.subjects import GpuRow, Row
-from dutycycle.live.views.findings import full_in_s, is_hot
+from dutycycle.live.views.findings import full_in_s, is_held_down, throttle_words
 from dutycycle.live.views.spans import Line
 from dutycycle.words import short_duration
 
@@ -38,9 +38,10 @@ def _of_subjects(state: LiveState) -> Iterator[str]:
             yield f"{node.name}: no sample for {short_duration(silent_s)}"
     yield from _full_soon([*nodes, *gpus, *(pod for pod in state.pods() if pod.gpus)])
     for gpu in gpus:
-        if is_hot(gpu):
-            at = "" if gpu.now.temp_c is None else f" at {gpu.now.temp_c:.0f} °C"
-            yield f"GPU {gpu.name}: slowed by heat{at}"
+        if is_held_down(gpu):
+            by = throttle_words(gpu)
+            at = "" if gpu.now.temp_c is None or "heat" not in by else f" at {gpu.now.temp_c:.0f} °C"
+            yield f"GPU {gpu.name}: slowed by {by}{at}"
 
 
 def _full_soon(rows: Sequence[Row]) -> Iterator[str]:

@@ -157,6 +157,7 @@ def test_a_node_that_falls_silent_is_a_warning() -> None:
     [
         (["hw_slowdown"], "slowed by its hardware"),
         (["hw_slowdown", "hw_thermal_slowdown"], "slowed by its hardware, heat"),
+        (["hw_power_brake_slowdown"], "slowed by a power brake"),
     ],
 )
 def test_what_slows_a_gpu_is_named(reasons: list[str], said: str) -> None:
@@ -164,6 +165,24 @@ def test_what_slows_a_gpu_is_named(reasons: list[str], said: str) -> None:
     sample["gpus"][0]["throttle"] = reasons
     state = fed(("nvml-samples", "a", sample))
     assert said in says(state, state.gpus()[0])
+
+
+def test_a_gpu_at_its_power_limit_is_no_warning_and_one_that_is_braked_is() -> None:
+    at_limit = fed(("nvml-samples", "a", nvml(97, throttle=["sw_power_cap"], temp_c=60)))
+    assert warnings(at_limit, []) == []
+    braked = fed(("nvml-samples", "a", nvml(97, throttle=["hw_power_brake_slowdown"], temp_c=60)))
+    assert warnings(braked, []) == ["GPU a:0: slowed by a power brake"]
+
+
+@pytest.mark.parametrize("is_silent", [False, True])
+def test_a_gpu_that_is_not_healthy_says_so(is_silent: bool) -> None:
+    state = fed(("nvml-samples", "a", nvml(97)))
+    (row,) = state.gpus()
+    verdict = {"gpu": row.now.uuid, "index": 0, "level": "reset", "since_ms": 1, "seen_ms": 1000,
+               "reason": "Xid 79: it is gone", "action": "restart"}  # fmt: skip
+    feed(state, "gpu-health", "a", {"v": 1, "node": "a", "ts_ms": 1000, "gpus": [verdict]})
+    state.at(26_000 if is_silent else 1000)
+    assert says(state, row) == ("silent for 25s, " if is_silent else "") + "reset: Xid 79: it is gone"
 
 
 def test_lines_say_all_of_it() -> None:

@@ -7,7 +7,7 @@ from typing import TypeVar
 from dutycycle.contract.units import GIB
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.model.subjects import Row, Value
-from dutycycle.live.views.findings import activity, full_in_s, is_hot, says
+from dutycycle.live.views.findings import activity, full_in_s, health_words, is_held_down, says
 from dutycycle.live.views.spans import Line, Style, bar, fill_style, fit, sparkline, util_style
 from dutycycle.live.views.tables.columns import TableColumn
 from dutycycle.words import UNKNOWN
@@ -90,7 +90,8 @@ def words(state: LiveState, title: str = "what it does") -> TableColumn[S]:
     """Return what the streams say, in a colour that says how much it matters."""
 
     def cell(row: S, _: int) -> Line:
-        urgent: Style = "warn" if full_in_s(row) is not None or is_hot(row) else ""
+        is_urgent = full_in_s(row) is not None or is_held_down(row) or bool(health_words(state, row))
+        urgent: Style = "warn" if is_urgent else ""
         return [(says(state, row), "bad" if row.is_silent else urgent)]
 
     return TableColumn(title, 22, cell, lambda row: activity(state, row) or None, comfort=40, grows=80)

@@ -96,9 +96,10 @@ def main() -> None:
     """Fit, and write the module."""
     rows, truth, counts = examples(SEEDS)
     knots = knots_of(rows)
-    weights = fit(gpu_classifier.terms(rows, knots), truth, counts).round(3)
+    curves = gpu_classifier.Curves(knots)
+    weights = fit(curves.terms(rows), truth, counts).round(3)
     other, also, other_counts = examples(CALIBRATION)
-    scores = gpu_classifier.terms(other, knots) @ weights
+    scores = curves.terms(other) @ weights
     by = temperature(scores, also, other_counts)
     PAGE.write_text(_module(knots, weights, by), encoding="utf-8")
     right = float(((np.argmax(scores, axis=1) == also) * other_counts).sum())

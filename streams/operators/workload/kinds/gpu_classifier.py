@@ -66,17 +66,27 @@ def _from_work(steps: Sequence[tuple[int, float]], history: GpuHistory) -> float
     return next(value for seconds, value in steps if history.worked_s >= seconds)
 
 
-def terms(features: Floats, knots: Sequence[Sequence[float]] = KNOTS) -> Floats:
-    """Return what the scores are sums of: one, and of each feature whether it is absent, its value, and how
-    far it is beyond each knot; last axis (1 + all of them,). Of an absent feature all but the first are 0."""
-    columns = [np.ones(features.shape[:-1])]
-    for place, bends in enumerate(knots):
-        column = features[..., place]
-        absent = np.isnan(column)
-        value = np.where(absent, 0.0, column)
-        columns += [absent.astype(float), value]
-        columns += [np.where(absent, 0.0, np.maximum(value - bend, 0.0)) for bend in bends]
-    return np.stack(columns, axis=-1)
+class Curves:
+    """Makes what the scores are sums of, from features whose curves bend at ``knots``."""
+
+    def __init__(self, knots: Sequence[Sequence[float]]) -> None:
+        # Whether a feature is absent, and its value, have a knot that is none.
+        self._places = np.array([place for place, bends in enumerate(knots) for _ in (0, 1, *bends)])
+        self._bends = np.array([bend for bends in knots for bend in (np.nan, -np.inf, *bends)])
+        self._is_absence, self._is_value = np.isnan(self._bends), np.isinf(self._bends)
+
+    def terms(self, features: Floats) -> Floats:
+        """Return one, and of each feature whether it is absent, its value, and how far it is beyond each
+        knot; last axis (1 + all of them,). Of an absent feature all but the first are 0."""
+        values = features[..., self._places]
+        absent = np.isnan(values)
+        known = np.where(self._is_value, values, np.maximum(values - self._bends, 0.0))
+        terms = np.ones((*features.shape[:-1], 1 + self._places.size))
+        terms[..., 1:] = np.where(self._is_absence, absent, np.where(absent, 0.0, known))
+        return terms
+
+
+_CURVES = Curves(KNOTS)
 
 
 def gpu_kind_probabilities(features: Floats, rhythm: float, tried: float = 0.0) -> Floats:
@@ -84,7 +94,7 @@ def gpu_kind_probabilities(features: Floats, rhythm: float, tried: float = 0.0) 
     sure a cycle of its utilization was in the last half hour, 0 for none; ``tried``: how sure it is that its
     runs are tries."""
     # One fixed order of summing: the same bits on every machine.
-    scores = (_WEIGHTS * terms(features)[:, np.newaxis]).sum(axis=0) / TEMPERATURE
+    scores = (_WEIGHTS * _CURVES.terms(features)[:, np.newaxis]).sum(axis=0) / TEMPERATURE
     scores = scores + rhythm * _CYCLE + tried * _TRIED
     grown = np.exp(scores - scores.max())
     return np.asarray(grown / grown.sum())

@@ -101,8 +101,8 @@ def _utilization(kept: Floats, busy: np.ndarray, recent: int) -> dict[str, float
     if busy.any():
         work = mean[busy]
         values_by_name |= {
-            "busy_level": float(np.median(most[busy])) / 100,
-            "busy_mean": float(np.median(work)) / 100,
+            "busy_level": _median(most[busy]) / 100,
+            "busy_mean": _median(work) / 100,
         }
         if work.size >= _FEWEST:
             values_by_name["busy_spread"] = min(work.std() / max(work.mean(), 1.0), 2.0)
@@ -121,7 +121,7 @@ def _ranges(kept: Floats, busy: np.ndarray, gpus: int) -> dict[str, float]:
     wide = (kept[_ROW["most"]] - kept[_ROW["least"]])[busy]
     values_by_name = {
         "range": wide.mean() / 100,
-        "depth": float(np.median(kept[_ROW["least"]][busy] / kept[_ROW["most"]][busy])),
+        "depth": _median(kept[_ROW["least"]][busy] / kept[_ROW["most"]][busy]),
         "still_alone" if gpus <= 1 else "still_together": (wide <= 1).mean(),
     }
     return values_by_name | (
@@ -167,16 +167,28 @@ def _power(kept: Floats, busy: np.ndarray, recent: int, ever: Floats) -> dict[st
     least = max(float(np.nanmin(ever)), 1.0)
     values_by_name: dict[str, float] = {}
     if known[-recent:].any():
-        values_by_name["power_now"] = np.log2(max(np.nanmean(watts[-recent:]), 1.0) / least) / 3
+        values_by_name["power_now"] = np.log2(max(_mean(watts[-recent:]), 1.0) / least) / 3
     work = watts[known & busy]
     if work.size:
         values_by_name["power_over"] = np.log2(max(work.mean(), 1.0) / least) / 3
     if work.size >= _FEWEST:
         values_by_name["power_spread"] = min(work.std() / max(work.mean(), 1.0), 1.0)
     if (busy & ~np.isnan(share)).any():
-        values_by_name["power_busy"] = float(np.nanmean(share[busy])) / 100
+        values_by_name["power_busy"] = _mean(share[busy]) / 100
     values_by_name["power_follows"] = _correlation(kept[_ROW["mean"]][known], watts[known])
     return values_by_name
+
+
+def _median(values: Floats) -> float:
+    """Return the median of values, all of which are known: NumPy's own takes some 20 µs for a few."""
+    ordered, middle = np.sort(values), values.size // 2
+    return float(ordered[middle - 1 + values.size % 2] + ordered[middle]) / 2
+
+
+def _mean(values: Floats) -> float:
+    """Return the mean of those that are known, of which there is one."""
+    known = ~np.isnan(values)
+    return float(np.where(known, values, 0.0).sum()) / int(known.sum())
 
 
 def _correlation(first: Floats, other: Floats) -> float:

@@ -3,6 +3,7 @@ else is seen, or ticks are far apart."""
 
 import numpy as np
 
+from streams.compiled import entry
 from streams.operators.columns.arrays import Floats
 from streams.operators.workload.channels import (
     ABSENT_CODE,
@@ -24,6 +25,8 @@ _UTIL, _COPY, _MEMORY, _POWER_PCT, _POWER_W = (
     CHANNEL_ROW[name]
     for name in ("busiest_gpu_util_pct", "mem_copy_util_pct", "gpu_mem_pct", "power_pct", "power_w")
 )
+_MEANS = ((0, _UTIL), (3, _COPY), (5, _POWER_PCT), (6, _POWER_W))
+"""Rows that are means, and the channels that these are of."""
 _CHANNELS = ("busiest_gpu_util_pct",) * 3 + ("mem_copy_util_pct", "gpu_mem_pct", "power_pct", "power_w")
 
 
@@ -42,7 +45,7 @@ class GpuHistory:
         self._codes[:, SPANS - passed :] = ABSENT_CODE
         for back in range(count):
             end = codes.shape[1] - back * SPAN_S
-            self._codes[:, SPANS - 1 - back] = _span_codes(codes[:, end - SPAN_S : end])
+            _span_codes(codes[:, end - SPAN_S : end], self._codes[:, SPANS - 1 - back])
 
     def values(self) -> Floats:
         """Return the values of ``ROWS``, NaN for absent, from the first span of which the utilization is
@@ -82,20 +85,22 @@ class GpuHistory:
         self._codes = codes_from_text(plain, len(ROWS)).copy()
 
 
-def _span_codes(codes: Codes) -> Codes:
-    util = codes[_UTIL][codes[_UTIL] != ABSENT_CODE]
-    span = np.full(len(ROWS), ABSENT_CODE, np.uint8)
-    if util.size:
-        span[0], span[1], span[2] = _mean(util), util.min(), util.max()
-    for row, channel in ((3, _COPY), (5, _POWER_PCT), (6, _POWER_W)):
-        known = codes[channel][codes[channel] != ABSENT_CODE]
-        if known.size:
-            span[row] = _mean(known)
-    memory = codes[_MEMORY][codes[_MEMORY] != ABSENT_CODE]
-    if memory.size:
-        span[4] = memory[-1]
-    return span
-
-
-def _mean(codes: Codes) -> int:
-    return round(int(codes.sum(dtype=np.int64)) / codes.size)
+@entry("void(uint8[:, :], uint8[:])")
+def _span_codes(codes: Codes, span: Codes) -> None:
+    """Write of the channels of a span what is kept of them."""
+    span[:] = ABSENT_CODE
+    for row, channel in _MEANS:
+        total, count = 0, 0
+        for code in codes[channel]:
+            if code != ABSENT_CODE:
+                total += code
+                count += 1
+        if count:
+            span[row] = int(np.rint(total / count))
+    for code in codes[_UTIL]:
+        if code != ABSENT_CODE:
+            span[1] = min(span[1], code)
+            span[2] = code if span[2] == ABSENT_CODE else max(span[2], code)
+    for code in codes[_MEMORY]:
+        if code != ABSENT_CODE:
+            span[4] = code

@@ -19,7 +19,7 @@ from streams.operators.workload.channels import (
 )
 from streams.operators.workload.join import JoinedSpan
 from streams.operators.workload.kinds.classifier import WORKLOAD_KINDS
-from streams.operators.workload.kinds.gpu_classifier import choose_gpu_kind, gpu_kind_probabilities, terms
+from streams.operators.workload.kinds.gpu_classifier import Curves, choose_gpu_kind, gpu_kind_probabilities
 from streams.operators.workload.kinds.gpu_features import GPU_NAMES, gpu_features, tries
 from streams.operators.workload.kinds.gpu_weights import KNOTS, WEIGHTS
 from streams.operators.workload.kinds.history import ROWS, GpuHistory
@@ -211,7 +211,7 @@ def test_what_is_absent_is_not_zero() -> None:
     assert found is not None
     absent = {name for name, value in zip(GPU_NAMES, found, strict=True) if np.isnan(value)}
     assert {"mem_level", "mem_moves", "power_busy", "power_over", "power_follows", "busy_noise"} <= absent
-    row = terms(found)
+    row = Curves(KNOTS).terms(found)
     assert row.size == len(WEIGHTS) == 1 + sum(2 + len(bends) for bends in KNOTS)
     assert np.isfinite(row).all()
     assert gpu_kind_probabilities(found, 0.0).sum() == pytest.approx(1)

@@ -101,7 +101,8 @@ def job_use(row: Mapping[str, Any]) -> JobUse:
 
 
 def history_values(url: str, query: Query, viewer: Viewer) -> dict[str, Any]:
-    """Give what the page of all jobs shows. Raises ``DutycycleError``."""
+    """Give what the page of all jobs shows. ``compare``: the job that each may be compared with, by a link.
+    Raises ``DutycycleError``."""
     since = query.get("since") or "7d"
     state = choice(query, "state", _STATES, "")
     key, equals, value = query.get("label", "").partition("=")
@@ -123,7 +124,8 @@ def history_values(url: str, query: Query, viewer: Viewer) -> dict[str, Any]:
     )
     jobs = read_jobs(url, asked)
     chosen = {"q": asked.words, "since": since, "sort": asked.order, "state": state, "namespace": namespace,
-              "kind": asked.kind or "", "label": query.get("label", "")}  # fmt: skip
+              "kind": asked.kind or "", "label": query.get("label", ""),
+              "compare": query.get("compare", "")}  # fmt: skip
     return {
         "jobs": [job_use(row) for row in jobs.rows], "count": jobs.count, "chosen": chosen,
         "since_ms": since_ms, "until_ms": until_ms if until_ms < now_ms else None, "spans": SPANS,

@@ -27,11 +27,14 @@ from sinks.records.query import UnknownNameError
 P = ParamSpec("P")
 T = TypeVar("T")
 _STATIC = Path(__file__).parent / "static"
-_OF_REPORTS = {
-    f"report{ending}": Path(report.__file__).with_name(f"page{ending}") for ending in (".css", ".js")
-}
 _PLOTLY = Path(getattr(find_spec("plotly"), "origin", None) or "").parent / "package_data" / "plotly.min.js"
 """Not by its import, which takes memory for good."""
+_FILES = {
+    **{file.name: file for file in _STATIC.iterdir()},
+    **{f"report{ending}": Path(report.__file__).with_name(f"page{ending}") for ending in (".css", ".js")},
+    "plotly.js": _PLOTLY,
+}
+"""All that is given, by name: nothing that is asked for becomes a path."""
 _TYPES = {".css": "text/css", ".js": "text/javascript"}
 _LONGEST = 2048
 """Letters of a question."""
@@ -46,6 +49,7 @@ times of what making it took: all who look at one take a tenth of a core at most
 _CLOSE_S = 1.0
 LARGEST = 16 * 1024
 """Bytes of what is sent to the page: a token."""
+_FORM = "application/x-www-form-urlencoded"
 _MOST_READING, _MOST_OPEN = 8, 500
 """Pages that are read from the records at once, and pages that are open and wait for changes."""
 _EMPTY = "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='"
@@ -206,7 +210,13 @@ class WebPage:
         return web.Response(text=self._pages.login(refused=False), content_type="text/html")
 
     async def _take_token(self, request: web.Request) -> web.StreamResponse:
-        session = await self.gate.sign_in(str((await request.post()).get("token", "")).strip())
+        if request.content_type != _FORM:  # others are read in ways that fail in ways of their own
+            raise web.HTTPUnsupportedMediaType
+        try:
+            form = await request.post()
+        except (LookupError, UnicodeDecodeError) as error:
+            raise PageError("the form is not in letters of UTF-8") from error
+        session = await self.gate.sign_in(str(form.get("token", "")).strip())
         if session is None:
             return web.Response(status=403, text=self._pages.login(refused=True), content_type="text/html")
         answer = web.HTTPSeeOther("fleet")
@@ -311,13 +321,8 @@ async def _unpacked(request: web.Request, made: MadePage) -> web.Response:
 async def _static(request: web.Request) -> web.Response:
     """Give our style and script, and the charts' library from its own package; to who has it, that it is the
     same."""
-    name = request.match_info["name"]
-    file = _PLOTLY if name == "plotly.js" else _OF_REPORTS.get(name) or _STATIC / name
-    if (
-        file.suffix not in _TYPES
-        or (name not in (*_OF_REPORTS, "plotly.js") and file.parent != _STATIC)
-        or not file.is_file()
-    ):
+    file = _FILES.get(request.match_info["name"])
+    if file is None or not file.is_file():
         raise web.HTTPNotFound
     packed, tag = await asyncio.to_thread(_packed_file, file)
     headers = {

@@ -351,6 +351,23 @@ async def test_every_figure_leads_to_how_it_is_made(tmp_path: Path) -> None:
                 assert place in checked.ids, (path, place)
 
 
+async def test_a_job_is_compared_with_any_other_in_two_clicks(tmp_path: Path) -> None:
+    async with served_jobs(tmp_path) as client:
+        page = await text(client, "job?uid=job-pod-b")
+        assert "none that the records know" in page, "no run before it has its name"
+        link = re.search(r'<a href="([^"]+)"[^>]*>Compare with another job</a>', page)
+        assert link is not None
+        page = await text(client, unescape(link[1]))
+        offered = re.findall(r'href="(report\?[^"]+)"[^>]*>compare</a>', page)
+        assert sorted(map(unescape, offered)) == [
+            f"report?uid=job-pod-b&other=job-pod-{other}" for other in "acd"
+        ]
+        for link_on in re.findall(r'<a href="(history[^"]+)"', page):
+            assert "compare=job-pod-b" in unescape(link_on), "other times and orders keep the question"
+        hostile = await text(client, "history?compare=%22%3E%3Cscript%3E")
+        assert "<script>" not in hostile.replace('<script src="static/web.js">', "")
+
+
 def test_times_by_name() -> None:
     now_ms = 1_795_887_129_645  # 2026-11-28T17:32:09Z
     assert span_of("last-month", now_ms) == (1_790_812_800_000, 1_793_491_200_000)

@@ -9,19 +9,14 @@ from dutycycle.live.follow import FROM_BEGINNING, FROM_END, keep_time
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.source import Source
 from dutycycle.telemetry.events import Telemetry
-from dutycycle.telemetry.heap import trim_heap
 from dutycycle.view.follower import Subscription
 from dutycycle.web.server import LARGEST, WebPage
 from sinks.events import WEB_SERVES
 from sinks.permissions import MissingPermissions
-from sinks.serve.base import Admission, Models, Role
+from sinks.serve.base import Models, Role
 
 if TYPE_CHECKING:
     from aiohttp import web
-
-
-_TRIM_S = 30.0
-"""Rarely, as other roles answer on the same loop."""
 
 
 class WebRole(Role):
@@ -50,10 +45,6 @@ class WebRole(Role):
         """Find the API server, where it is asked who may see what. Raises ``SettingError``."""
         await self._page.gate.open()
         self._clock = asyncio.create_task(keep_time(self._state))
-
-    async def work(self, admission: Admission | None) -> None:
-        """Give back what pages have freed."""
-        await trim_heap(_TRIM_S)
 
     async def close(self) -> None:
         """Disconnect from it."""

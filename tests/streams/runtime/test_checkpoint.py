@@ -366,8 +366,8 @@ async def test_free_memory_is_given_back_also_while_a_commit_is_under_way(
         await asyncio.Event().wait()
         return 0.0
 
-    monkeypatch.setattr("dutycycle.telemetry.heap._C", SimpleNamespace(malloc_trim=trim))
-    monkeypatch.setattr("dutycycle.telemetry.heap.TRIM_S", 0.001)
+    monkeypatch.setattr("streams.app._C", SimpleNamespace(malloc_trim=trim))
+    monkeypatch.setattr("streams.app.TRIM_S", 0.001)
     monkeypatch.setattr(worker.coordinator, "commit_gradually", endless)
     app: Any = SimpleNamespace()
     committing = asyncio.create_task(streams_app(app, worker.coordinator, worker.port).commit_steadily(600.0))

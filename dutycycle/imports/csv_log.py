@@ -7,10 +7,11 @@ import unicodedata
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
+from typing import Any
 
 from dutycycle.contract.units import NAME_PATTERN
 from dutycycle.imports.moments import Clock, Ticks
-from dutycycle.imports.quantities import TEXTS, Column, Row, complete, is_measured, read_words
+from dutycycle.imports.quantities import TEXTS, Column, Row, complete, is_measured, read_cells, read_words
 from dutycycle.imports.spellings import (
     KEYS,
     DecimalMark,
@@ -129,6 +130,7 @@ class CsvReader:
         self._doubtful: list[tuple[int, Column]] = []
         self._memory_shares: dict[str, _MemoryShare] = {}
         self._columns: dict[int | None, list[tuple[int, Column]]] = {}
+        self._figures: list[tuple[int | None, int, Column]] = []
         if choice and choice.heading is not None:
             cells = _split(choice.heading, ",")
             self._read_heading(cells, ",")
@@ -300,6 +302,10 @@ class CsvReader:
             gpu: [(position, column) for _, position, column in of_gpu.values()]
             for gpu, of_gpu in columns.items()
         }
+        self._figures = [
+            (gpu, position, column) for gpu, of_gpu in self._columns.items() for position, column in of_gpu
+            if column.field != "time"
+        ]  # fmt: skip
         every = [column for of_gpu in self._columns.values() for column in of_gpu]
         self._doubtful = [
             (position, column) for position, column in every
@@ -368,11 +374,10 @@ class CsvReader:
         return meanings
 
     def _read_cells(self, cells: Sequence[str]) -> list[Row]:
-        fields_of_gpus = {
-            gpu: {column.field: column.read_value(cells[position]) for position, column in columns
-                  if column.field != "time"}
-            for gpu, columns in self._columns.items()
-        }  # fmt: skip
+        known = [(column, cells[position]) for _, position, column in self._figures]
+        fields_of_gpus: dict[int | None, dict[str, Any]] = {gpu: {} for gpu in self._columns}
+        for (gpu, _, column), value in zip(self._figures, read_cells(known, self.notes), strict=True):
+            fields_of_gpus[gpu][column.field] = value
         shared = fields_of_gpus.pop(None, {})
         ts_ms = self._read_time(cells, shared)
         node = shared.pop("node", None)

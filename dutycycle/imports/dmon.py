@@ -14,7 +14,7 @@ from dutycycle.contract.catalogue import GPU_ROWS, HELD_METRICS
 from dutycycle.contract.health import logged
 from dutycycle.contract.records.samples import MigDevice
 from dutycycle.imports.moments import Clock, Ticks
-from dutycycle.imports.quantities import Column, HeldShares, Notes, Row, is_measured
+from dutycycle.imports.quantities import Column, HeldShares, Notes, Row, is_measured, read_cells
 
 _HELD = {name: row.field for row in GPU_ROWS if row.field in HELD_METRICS for name in row.dcgmi}
 _ENGINE = "GRACT"
@@ -74,13 +74,17 @@ class DcgmDmonReader:
         cells = entity["values"].split()
         if len(cells) != len(self._columns):
             raise ValueError(f"{len(cells)} values for {len(self._columns)} columns")
-        figures: dict[str, Any] = {}
-        for position, column in self._by_rank:
-            if (value := column.read_value(cells[position])) is not None:
-                figures[column.field] = value
+        known = [(column, cells[position]) for position, column in self._by_rank]
+        if kind != "GPU" and _ENGINE in self._names:
+            known.append((self._engine, cells[self._names.index(_ENGINE)]))
+        figures: dict[str, Any] = {
+            column.field: value
+            for (column, _), value in zip(known, read_cells(known, self.notes), strict=True)
+            if value is not None
+        }
         if kind == "GPU":
             return [Row(ts_ms, {"index": number} | figures | self._held_shares(number, cells, ts_ms))]
-        return [self._slice_row(ts_ms, number, figures, cells)]
+        return [self._slice_row(ts_ms, number, figures)]
 
     def _read_heading(self, names: list[str]) -> None:
         self._columns = None
@@ -106,13 +110,14 @@ class DcgmDmonReader:
             if name not in _HELD or not is_measured(cell):
                 continue
             if not cell.isdecimal():
-                raise ValueError(f"{cell!r} is no {name}")
+                self.notes.count_unreadable(name, f"{cell!r} is no {name}")
+                continue
             share = self._held.share_pct(f"{gpu} {name}", _HELD[name], int(cell), ts_ms)
             if share is not None:
                 shares.setdefault(_HELD[name], share)
         return shares
 
-    def _slice_row(self, ts_ms: int, number: int, figures: dict[str, Any], cells: list[str]) -> Row:
+    def _slice_row(self, ts_ms: int, number: int, figures: dict[str, Any]) -> Row:
         """Give what a slice of a GPU has of its own. The log does not name the GPU: its number tells."""
         index = number // _SLICES
         self.notes.remarks[
@@ -120,10 +125,7 @@ class DcgmDmonReader:
             "H100 and newer, wrong for A30, which has 4"
         ] = None
         measured = {name: value for name, value in figures.items() if name in _OF_A_SLICE}
-        if _ENGINE in self._names:
-            busy = self._engine.read_value(cells[self._names.index(_ENGINE)])
-            measured |= {} if busy is None else {"gpu_util_pct": busy}
-            self.notes.unused = tuple(name for name in self.notes.unused if name != _ENGINE)
+        self.notes.unused = tuple(name for name in self.notes.unused if name != _ENGINE)
         return Row(ts_ms, {"index": index, "mig": [{"uuid": f"MIG-{index}/{number}/0"} | measured]})
 
 
@@ -173,11 +175,14 @@ class SmiDmonReader:
             ts_ms = self._clock.read_ms(moment, subject=(index, texts.get("pid")))
         else:
             ts_ms = self._ticks.next_ms((index, texts.get("pid")))
-        values = {
-            column.field: column.read_value(cell)
-            for column, cell in zip(self._columns, cells, strict=True) if column is not None
-        }  # fmt: skip
-        measured: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
+        known = [
+            (column, cell) for column, cell in zip(self._columns, cells, strict=True) if column is not None
+        ]
+        measured: dict[str, Any] = {
+            column.field: value
+            for (column, _), value in zip(known, read_cells(known, self.notes), strict=True)
+            if value is not None
+        }
         if "pid" in texts:
             pid = texts["pid"]
             if pid != "-" and not pid.isdecimal():

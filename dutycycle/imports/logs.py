@@ -167,6 +167,9 @@ class _Import:
             owner = "machine" if column in notes.of_machine else "GPU"
             values = f"{count} value{'s' * (count != 1)} that no {owner} has, such as {first}"
             self._progress.say(f"{file}: {column}: {values}: left absent")
+        for column, (count, reason) in notes.unreadable.items():
+            cells = f"{count} cell{'s' * (count != 1)} that cannot be read"
+            self._progress.say(f"{file}: {column}: {cells}, the first: {reason}: left absent")
         if len(notes.nodes) > 1 and not self._own_nodes:
             names = ", ".join(sorted(notes.nodes)[:_NAMED])
             self._progress.say(

@@ -18,7 +18,7 @@ from dutycycle.imports.csv_log import ColumnChoice, CsvReader, WholeLog
 from dutycycle.imports.dmon import SmiDmonReader
 from dutycycle.imports.log_file import LogFile
 from dutycycle.imports.moments import Clock, Ticks
-from dutycycle.imports.quantities import Column, Row, is_measured, read_words
+from dutycycle.imports.quantities import Column, Row, is_measured, read_cells, read_words
 from dutycycle.imports.smi_query import SmiQueryReader, is_query
 from dutycycle.imports.spellings import DecimalMark
 
@@ -139,7 +139,7 @@ class TableReader:
         if match is not None and len(cells) == 3:
             bus = _BUS(cells[1])
             self._first_line = {
-                "index": self._value("index", match["index"]),
+                **self._values(index=match["index"]),
                 "model": read_words(match["model"]) if is_measured(match["model"]) else None,
                 "uuid": bus[0] if bus else None,
             }
@@ -152,17 +152,15 @@ class TableReader:
                 f"the line before it, of GPU {first_line['index']}, has no second one with figures"
             )
         power, temp = _POWER(cells[0]), _TEMP(cells[0])
-        return self._row(
-            first_line
-            | {
-                "temp_c": self._value("temp_c", temp[1] if temp else ""),
-                "power_w": self._value("power_w", power["draw"] if power else ""),
-                "power_limit_w": self._value("power_limit_w", power["limit"] if power else ""),
-                "mem_used_bytes": self._value("mem_used_bytes", memory["used"] or ""),
-                "mem_total_bytes": self._value("mem_total_bytes", memory["total"] or ""),
-                "gpu_util_pct": self._value("gpu_util_pct", cells[2].split()[0] if cells[2] else ""),
-            }
+        figures = self._values(
+            temp_c=temp[1] if temp else "",
+            power_w=power["draw"] if power else "",
+            power_limit_w=power["limit"] if power else "",
+            mem_used_bytes=memory["used"] or "",
+            mem_total_bytes=memory["total"] or "",
+            gpu_util_pct=cells[2].split()[0] if cells[2] else "",
         )
+        return self._row(first_line | figures)
 
     def _read_slice(self, cells: list[str]) -> list[Row]:
         match = _SLICE(cells[0])
@@ -171,8 +169,7 @@ class TableReader:
             return []
         device = {
             "uuid": f"gpu-{match['index']}/gi-{match['gi']}/ci-{match['ci']}",
-            "mem_used_bytes": self._value("mem_used_bytes", memory["used"] or ""),
-            "mem_total_bytes": self._value("mem_total_bytes", memory["total"] or ""),
+            **self._values(mem_used_bytes=memory["used"] or "", mem_total_bytes=memory["total"] or ""),
         }
         mig = [{name: value for name, value in device.items() if value is not None}]
         return self._row({"index": int(match["index"]), "mig": mig})
@@ -182,14 +179,15 @@ class TableReader:
         if match is None:
             return []
         process = {
-            "pid": self._value("pid", match["pid"]), "name": read_words(match["name"]) or None,
-            "mem_used_bytes": self._value("mem_used_bytes", match["memory"] or ""),
-        }  # fmt: skip
+            "name": read_words(match["name"]) or None,
+            **self._values(pid=match["pid"], mem_used_bytes=match["memory"] or ""),
+        }
         processes = [{name: value for name, value in process.items() if value is not None}]
         return self._row({"index": int(match["index"]), "processes": processes})
 
-    def _value(self, field: str, text: str) -> Any:
-        return self._columns[field].read_value(text)
+    def _values(self, **texts: str) -> dict[str, Any]:
+        cells = [(self._columns[field], text) for field, text in texts.items()]
+        return dict(zip(texts, read_cells(cells, self.notes), strict=True))
 
     def _row(self, fields: dict[str, Any]) -> list[Row]:
         measured = {name: value for name, value in fields.items() if value is not None}

@@ -3,7 +3,7 @@ read."""
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, NamedTuple, Protocol
@@ -27,6 +27,8 @@ _UNMEASURED = frozenset(
      "unknown error", "not supported"}
 )  # fmt: skip
 _ENDLESS = frozenset({"inf", "infinity"})
+_IDENTITY = frozenset({"uuid", "index", "pid", "node", "date"})
+"""Of another GPU, process or day a row would be wrong."""
 
 
 class Row(NamedTuple):
@@ -63,6 +65,7 @@ class Notes:
     ``unfinished``: what a file that ends here has begun.
     ``out_of_range``: of each column how many values were left absent, and the first of them; those in
     ``of_machine`` are of no GPU.
+    ``unreadable``: of each column how many cells could not be read, and why not the first of them.
     ``nodes``: the machines that it names.
     ``bare``: by field and column the values that had no unit, and whose heading had none.
     """
@@ -74,6 +77,7 @@ class Notes:
     unfinished: str = ""
     out_of_range: dict[str, tuple[int, str]] = field(default_factory=dict)
     of_machine: set[str] = field(default_factory=set)
+    unreadable: dict[str, tuple[int, str]] = field(default_factory=dict)
     nodes: set[str] = field(default_factory=set)
     bare: dict[tuple[str, str], BareValues] = field(default_factory=dict)
 
@@ -81,6 +85,11 @@ class Notes:
         """Count a value that no GPU has."""
         count, first = self.out_of_range.get(column, (0, text))
         self.out_of_range[column] = (count + 1, first)
+
+    def count_unreadable(self, column: str, reason: str) -> None:
+        """Count a cell that is left absent, since it cannot be read."""
+        count, first = self.unreadable.get(column, (0, reason))
+        self.unreadable[column] = (count + 1, first)
 
     def note_bare(self, name: str, column: str, usual: str, value: float, *, absent: bool) -> None:
         """Take a value of the field ``name`` that was taken for the ``usual`` unit, since none is written."""
@@ -305,6 +314,34 @@ class Column:
         if quantity.whole:
             return round(value)
         return int(value) if value.is_integer() else value
+
+
+def read_cells(cells: Sequence[tuple[Column, str]], notes: Notes) -> list[Any]:
+    """Give the values of a row; None also for a cell that cannot be read, which is counted.
+
+    Raises ``ValueError`` where a cell of the row's identity cannot be read, and where more cells cannot be
+    read than numbers can: such a row has other columns than its heading.
+    """
+    values: list[Any] = []
+    unreadable: list[tuple[str, ValueError]] = []
+    for column, cell in cells:
+        try:
+            values.append(column.read_value(cell))
+        except ValueError as error:
+            if column.field in _IDENTITY:
+                raise
+            values.append(None)
+            unreadable.append((column.name, error))
+    if unreadable:
+        read = sum(
+            value is not None and column.field not in TEXTS
+            for (column, _), value in zip(cells, values, strict=True)
+        )
+        if len(unreadable) > read:
+            raise unreadable[0][1]
+        for name, reason in unreadable:
+            notes.count_unreadable(name, str(reason))
+    return values
 
 
 def complete(fields: dict[str, Any]) -> None:

@@ -105,7 +105,9 @@ def test_of_no_named_gpu_nobody_can_say_what_broke(
     assert "2 lines tell of faults, and not of which GPU" in capsys.readouterr().err
 
 
-def test_a_flag_that_is_none_is_a_wrong_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_flag_that_is_none_is_absent_and_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     head = "timestamp, index, utilization.gpu [%], remapped_rows.failure"
     assert len(imported(tmp_path, "nvidia-smi", smi("0, 9 %, No", "0, 9 %, perhaps", head=head))) == 1
     assert "'perhaps' is no remap_failed" in capsys.readouterr().err

@@ -98,7 +98,8 @@ def test_each_tick_is_a_record_and_a_pause_stays_one(tmp_path: Path) -> None:
 
 def test_wrong_lines_are_named_and_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     good = [smi_line(1000 * second, 0, 5) for second in range(3)]
-    bad = [smi_line(4000, 0, 7).replace("7 %", "7 PS"), "2026/11/20 10:0", *["?"] * 5]
+    garbled = smi_line(4000, 0, 7).replace("7 %", "7 PS").replace("1000 MiB", "much").replace(" W", " PS")
+    bad = [garbled, "2026/11/20 10:0", *["?"] * 5]
     log = write(tmp_path / "a.csv", [HEADING, good[0], *bad, *good[1:]])
     out = tmp_path / "t.jsonl"
     assert main(["import", "nvidia-smi", log, "--out", str(out)]) == 0
@@ -108,6 +109,35 @@ def test_wrong_lines_are_named_and_counted(tmp_path: Path, capsys: pytest.Captur
     assert sum(line.startswith(f"{log}:") for line in said) == 5
     assert said[-1] == "imported: 3 nvml-samples from 3 lines; left out: 7 wrong lines"
     assert len(records(out)) == 3
+
+
+UNREADABLE = {
+    "clocks_throttle_reasons.active": ("Not Active", "0x0000000000000004", "throttle", "sw_power_cap"),
+    "remapped_rows.failure": ("perhaps", "Yes", None, None),
+    "retired_pages.double_bit.count": ("some", "2", None, None),
+    "utilization.gpu [%]": ("7 PS", "93 %", "gpu_util_pct", 93),
+    "temperature.gpu": ("warm", "40", "temp_c", 40),
+    "power.draw [W]": ("55", "55.25 W", "power_w", 55.25),
+}
+
+
+@pytest.mark.parametrize(("name", "cells"), UNREADABLE.items(), ids=UNREADABLE.keys())
+def test_a_cell_that_cannot_be_read_leaves_the_others_of_its_row(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, cells: tuple[str, str, str | None, Any]
+) -> None:
+    odd, usual, field, value = cells
+    lines = [f"timestamp, index, memory.used [MiB], {name}"] + [
+        f"2026/11/20 10:00:0{second}.000, 0, {9 + second} MiB, {odd if second % 2 else usual}"
+        for second in range(6)
+    ]
+    samples = [one for one in imported(tmp_path, "".join(f"{line}\n" for line in lines)) if "gpus" in one]
+    gpus = [sample["gpus"][0] for sample in samples]
+    assert [gpu["mem_used_bytes"] for gpu in gpus] == [(9 + second) * 1024**2 for second in range(6)]
+    assert {sample["interval_ms"] for sample in samples} == {1000}
+    if field is not None:
+        text = [value] if field == "throttle" else value
+        assert [gpu.get(field) for gpu in gpus] == [text, None] * 3
+    assert f"{name}: 3 cells that cannot be read, the first: {odd!r} " in capsys.readouterr().err
 
 
 def test_files_of_several_nodes_are_in_order_of_time(tmp_path: Path) -> None:
@@ -188,7 +218,7 @@ def test_a_log_of_windows_is_read(tmp_path: Path, encoded: bytes) -> None:
 
 
 @pytest.mark.parametrize("cut", range(1, 30))
-def test_a_line_that_is_cut_off_is_left_out_and_counted(
+def test_a_line_that_is_cut_off_has_what_is_before_the_cut(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], cut: int
 ) -> None:
     last = "2026/11/20 10:00:02.000, 0, 97 %, 90098 MiB, 55.25 W"
@@ -197,10 +227,17 @@ def test_a_line_that_is_cut_off_is_left_out_and_counted(
         if cut in (1, 8, 9) and how == "continued":
             continue  # nothing is missing, or a value that was never there
         samples = imported(tmp_path, text)
-        assert [sample["ts_ms"] - START_MS for sample in samples] == [0, 1000, 3000][
-            : 2 + (how == "continued")
-        ]
-        assert "left out: 1 wrong line" in capsys.readouterr().err
+        is_kept = how == "continued" and cut < 8  # only the cell of its power was cut
+        assert [sample["ts_ms"] - START_MS for sample in samples] == [
+            0, 1000, *[2000] * is_kept, *[3000] * (how == "continued")
+        ]  # fmt: skip
+        output_text = capsys.readouterr().err
+        if is_kept:
+            gpu = samples[2]["gpus"][0]
+            assert (gpu["mem_used_bytes"], gpu.get("power_w")) == (90098 * 1024**2, None)
+            assert "has no unit, and those before it in power.draw [W] have: it was cut off" in output_text
+        else:
+            assert "left out: 1 wrong line" in output_text
 
 
 def test_a_row_of_an_unknown_gpu_invents_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -104,11 +104,12 @@ WRONG = [
         "commonLabels=[team]", "sinks.extraVolumes=cache", 'rbac.jobKinds=[{"kinds": ["jobs"]}]',
     ],
     ["streams.replicas=-1", "listen.port=0", "collector.interval=-1s"],
+    [f"sinks.annotations.prefix={'a' * 254}", f"trials.namespaces=[{'a' * 64}]"],
 ]  # fmt: skip
 """Values that Helm is given together: it names all that the schema refuses."""
 
 
-@pytest.mark.parametrize("wrong", WRONG, ids=["kinds", "ranges"])
+@pytest.mark.parametrize("wrong", WRONG, ids=["kinds", "ranges", "lengths"])
 def test_the_schema_refuses_each_wrong_value_and_name(wrong: list[str]) -> None:
     values: Object = {}
     for place, _, text in (one.partition("=") for one in wrong):

@@ -215,7 +215,11 @@ class Owners(Attribution):
 def test_whose_a_process_is_holds_once_it_is_in_a_pod_until_it_ends() -> None:
     owners = Owners(CgroupKind.UNIT, CgroupKind.POD, CgroupKind.POD)
     identities = ProcessIdentities(owners, "/")
+    name = Path(sys.executable).name
     with subprocess.Popen(SLEEPER) as process:
+        # The kernel closes what ``Popen`` waits for before it gives the process its new name.
+        comm = Path(f"/proc/{process.pid}/comm")
+        until(lambda: comm.read_text().strip() == name, f"the process is called {name}")
         seen = []
         for tick in range(6):
             if tick == 4:  # from now on its number may be another process's
@@ -224,7 +228,6 @@ def test_whose_a_process_is_holds_once_it_is_in_a_pod_until_it_ends() -> None:
             identities.begin_tick()
             seen.append((identities.of(process.pid)[1], identities.of(process.pid)[0]))
     identities.close()
-    name = Path(sys.executable).name
     assert seen == [("0", name), ("1", name), ("1", name), ("1", name), ("2", None), (None, None)]
 
 

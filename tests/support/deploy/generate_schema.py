@@ -27,8 +27,8 @@ _LABEL_KEY = r"([a-z0-9.-]{1,253}/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])
 _DURATION = r"[0-9]+(\.[0-9]+)?(ms|s|m|h|d)?"
 
 
-def _matching(pattern: str) -> Object:
-    return {"type": "string", "pattern": f"^({pattern})$"}
+def _matching(pattern: str, **bounds: int) -> Object:
+    return {"type": "string", "pattern": f"^({pattern})$", **bounds}
 
 
 def _one_of(*words: str) -> Object:
@@ -127,7 +127,7 @@ _RULES: dict[str, Object] = {
     "tokenSecret": _SECRET,
     "userHeader": _HEADER,
     "groupsHeader": _HEADER,
-    "namespaces": _list(_matching(_LABEL)),
+    "namespaces": _list(_matching(_LABEL, maxLength=63)),
     "namespaceSelector": _object(matchLabels=_map(_TEXT), matchExpressions=_list(_ANY)),
     "nodeSelector": _map(_TEXT),
     "notice": _matching(_DURATION),
@@ -136,7 +136,7 @@ _RULES: dict[str, Object] = {
     "podLabels": _list(_matching(_LABEL_KEY)),
     "pods": _whole_of("metrics_pods"),
     "port": _PORT,
-    "prefix": _matching(_DNS),
+    "prefix": _matching(_DNS, maxLength=253),
     "priorityClassName": _matching(f"|{_DNS}"),
     "prometheusPorts": _list(_PORT),
     "pullPolicy": _one_of("Always", "IfNotPresent", "Never"),

@@ -92,8 +92,8 @@ PREDICTED: tuple[tuple[str, str, Callable[[float], str]], ...] = (
     ("cpu_cores", "CPUs, p95", lambda value: f"{value:.1f}"),
     ("mem_bytes", "memory, max", bytes_text),
 )
-"""What kin say of a pod: the figure (one of ``sinks.scheduling.core.kin.FIGURES``), its title, and how its
-values are written."""
+"""What similar pods say of a pod: the figure (one of ``sinks.scheduling.core.similar.FIGURES``), its title,
+and how its values are written."""
 
 
 def named_figure(name: str, value: float) -> tuple[str, str]:

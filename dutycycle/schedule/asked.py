@@ -8,7 +8,7 @@ from dutycycle.contract.units import GIB
 from dutycycle.kube.resources import request
 from dutycycle.schedule.pod_specs import AskedPod
 from sinks.scheduling.core.prediction import Prediction, predict
-from sinks.scheduling.pods import kin_of, template_of_pod
+from sinks.scheduling.pods import similar_pods_of, template_of_pod
 
 _MIG = (("1g.10gb", 10), ("2g.20gb", 20), ("3g.40gb", 40), ("7g.80gb", 80))
 """Profiles of GPUs with 80 GB, and their memory in GB."""
@@ -16,14 +16,14 @@ _SAFE = 1.1
 
 
 def prediction_of(pod: AskedPod, records: Iterable[PodPeaks]) -> Prediction | None:
-    """Predict from the records of pods that have ended; None without kin among them."""
+    """Predict from the records of pods that have ended; None without similar pods among them."""
     template = template_of_pod({"metadata": {"namespace": pod.namespace}, "spec": pod.spec})
-    return predict(kin_of(records).nearest(template))
+    return predict(similar_pods_of(records).nearest(template))
 
 
 def advice(pod: AskedPod, prediction: Prediction) -> list[str]:
-    """Return what to ask for, a line each: what kin needed at most (of CPU for 95 % of their time) and a
-    tenth more."""
+    """Return what to ask for, a line each: what similar pods needed at most (of CPU for 95 % of their time)
+    and a tenth more."""
     return [*_of_cpu(pod, prediction), *_of_gpus(pod, prediction)]
 
 
@@ -41,7 +41,7 @@ def _of_gpus(pod: AskedPod, prediction: Prediction) -> Iterator[str]:
     if not pod.gpus:
         yield "GPUs: it asks for none"
     elif use is not None and use < 1:
-        yield f"GPUs: none of its kin used any; it asks for {pod.gpus:g}"
+        yield f"GPUs: no similar pod used any; it asks for {pod.gpus:g}"
     else:
         yield f"GPUs: {pod.gpus:g}, as it asks for"
         if pod.gpus == 1 and memory is not None:

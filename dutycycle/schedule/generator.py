@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 
 from dutycycle.schedule.workload import WHOLE, Demand, JobTrace, TraceJob, TraceNode
-from sinks.scheduling.core.kin import Template
+from sinks.scheduling.core.similar import Template
 
 _SHAPES = ((1, 1), (1, 2), (1, 4), (1, 8), (2, 8), (4, 8))
 """Pods, and GPUs of each."""

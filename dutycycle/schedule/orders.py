@@ -4,10 +4,10 @@ arrival."""
 from typing import Protocol
 
 from dutycycle.schedule.workload import TraceJob
-from sinks.scheduling.core.kin import KinIndex, PastUse
 from sinks.scheduling.core.policy import Policy
 from sinks.scheduling.core.prediction import predict
 from sinks.scheduling.core.priority import place
+from sinks.scheduling.core.similar import PastUse, SimilarPodIndex
 from sinks.scheduling.core.usage import Usage, excesses
 
 _CLASSES = {"high": 1000, "low": -1000}
@@ -50,7 +50,7 @@ class ByCore:
 
     def __init__(self, policy: Policy, *, knows: bool) -> None:
         self._policy, self._knows = policy, knows
-        self._usage, self._kin = Usage(policy.window_s), KinIndex()
+        self._usage, self._similar = Usage(policy.window_s), SimilarPodIndex()
         self._charged: dict[str, float] = {}
         self.errors: list[tuple[float, float]] = []
         """Predicted and true durations of the jobs that have ended."""
@@ -67,15 +67,15 @@ class ByCore:
         return place(self._policy, now, duration_s, job.demand.gpus, excess, job.user_class).priority
 
     def ended(self, job: TraceJob, now_s: float) -> None:
-        """Make a job that has ended kin, and charge its owners with what it really took."""
+        """Let a job that has ended count as similar, and charge its owners with what it really took."""
         gpu_s = job.duration_s * job.demand.gpus
         self._usage.charge(_owners(job), gpu_s - self._charged.pop(job.name), job.arrival_s)
-        self._kin.add(job.template, PastUse({"duration_s": job.duration_s}))
+        self._similar.add(job.template, PastUse({"duration_s": job.duration_s}))
         if job.name in self._predicted:
             self.errors.append((self._predicted.pop(job.name), job.duration_s))
 
     def _predict(self, job: TraceJob) -> float | None:
-        prediction = predict(self._kin.nearest(job.template))
+        prediction = predict(self._similar.nearest(job.template))
         duration_s = None if prediction is None else prediction.middle("duration_s")
         if duration_s is not None:
             self._predicted[job.name] = duration_s

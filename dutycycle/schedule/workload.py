@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sinks.scheduling.core.kin import Template
+from sinks.scheduling.core.similar import Template
 
 WHOLE = 1000
 """A whole GPU, in thousandths."""

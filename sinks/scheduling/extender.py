@@ -16,9 +16,9 @@ from dutycycle.contract.records.placement import NodeScore, Placement
 from dutycycle.telemetry.events import Telemetry
 from dutycycle.telemetry.metrics import EXTENDER_ANSWERS, EXTENDER_SECONDS
 from sinks.scheduling import pods
+from sinks.scheduling.cluster_view import ClusterView
 from sinks.scheduling.core.prediction import Prediction
 from sinks.scheduling.core.score import NodeScores, score
-from sinks.scheduling.known import KnownCluster
 from sinks.scheduling.questions import LARGEST, BadRequestError, PlacementQuestion, QuestionReader
 
 _ATTEMPT_S = 1.0
@@ -63,7 +63,7 @@ class Extender:
     """
 
     def __init__(
-        self, known: KnownCluster, telemetry: Telemetry,
+        self, known: ClusterView, telemetry: Telemetry,
         tell: Callable[[Placement], None] = lambda placement: None, *, wall: Callable[[], float] = time.time,
         sick: str = "last",
     ) -> None:  # fmt: skip
@@ -110,7 +110,8 @@ class Extender:
         return answer
 
     def filter(self, asked: PlacementQuestion) -> dict[str, Any]:
-        """Leaves out nodes on which the pod would not find the memory that its kin used, or a GPU is broken.
+        """Leave out nodes on which the pod would not find the memory that similar pods used, or a GPU is
+        broken.
 
         A prediction may be wrong, so it never leaves a pod without a node: if all would be left out, none is.
         """

@@ -10,9 +10,9 @@ from dutycycle.contract.records.pods import Pod
 from dutycycle.kube import resources
 from dutycycle.kube.references import deployment_of
 from dutycycle.kube.templates import template_of
-from sinks.scheduling.core.kin import KinIndex, PastUse, Template
 from sinks.scheduling.core.node import Need
 from sinks.scheduling.core.prediction import Prediction
+from sinks.scheduling.core.similar import PastUse, SimilarPodIndex, Template
 
 _JOB_NAMES = (
     "jobset.sigs.k8s.io/jobset-name", "training.kubeflow.org/job-name", "ray.io/originated-from-cr-name",
@@ -103,19 +103,21 @@ def outcome(peaks: PodPeaks, kind: str | None, period_s: float | None) -> PastUs
     return PastUse({name: value for name, value in figures.items() if value is not None}, kind)
 
 
-def add_ended(kin: KinIndex, peaks: PodPeaks, kind: str | None = None, period_s: float | None = None) -> None:
+def add_ended(
+    similar: SimilarPodIndex, peaks: PodPeaks, kind: str | None = None, period_s: float | None = None
+) -> None:
     """Add a pod that has ended by itself; ``kind`` and ``period_s`` as of ``outcome``. A trial was ended, and
     says nothing of how long a run takes."""
     if peaks.final and peaks.pod.trial_of is None:
-        kin.add(template_of_record(peaks.pod), outcome(peaks, kind, period_s))
+        similar.add(template_of_record(peaks.pod), outcome(peaks, kind, period_s))
 
 
-def kin_of(records: Iterable[PodPeaks]) -> KinIndex:
-    """Return those of the records that may be kin, the newest last."""
-    kin = KinIndex()
+def similar_pods_of(records: Iterable[PodPeaks]) -> SimilarPodIndex:
+    """Return those of the records that may be similar pods, the newest last."""
+    similar = SimilarPodIndex()
     for peaks in sorted(records, key=lambda peaks: peaks.last_ms):
-        add_ended(kin, peaks)
-    return kin
+        add_ended(similar, peaks)
+    return similar
 
 
 def _most(metrics: Peaks, name: str) -> float | None:
@@ -130,7 +132,7 @@ def _usual(metrics: Peaks, name: str) -> float | None:
 
 
 def need(pod: Object, prediction: Prediction | None, other_ranks: int) -> Need:
-    """Return what a new pod needs: GPUs as it asks for them, all else as its kin used it.
+    """Return what a new pod needs: GPUs as it asks for them, all else as similar pods used it.
 
     ``other_ranks``: pods of its job that run already.
     """

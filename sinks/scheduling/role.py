@@ -6,8 +6,8 @@ from dutycycle.contract.settings.groups import Settings
 from dutycycle.telemetry.events import Telemetry
 from dutycycle.view.follower import Subscription
 from sinks.events import EXTENDER_SERVES
+from sinks.scheduling.cluster_view import ClusterView
 from sinks.scheduling.extender import Extender
-from sinks.scheduling.known import KnownCluster
 from sinks.scheduling.placements import TOPIC, Placements
 from sinks.scheduling.questions import LARGEST
 from sinks.scheduling.table import STALE_MS
@@ -25,7 +25,7 @@ class ExtenderRole(Role):
 
     def __init__(self, settings: Settings, telemetry: Telemetry, models: Models) -> None:
         super().__init__(settings, telemetry, models, settings.extender_client_ca)
-        known = models.setdefault(KnownCluster, KnownCluster())
+        known = models.setdefault(ClusterView, ClusterView())
         self._placements = Placements(settings, telemetry)
         extender = Extender(known, telemetry, self._placements.tell, sick=settings.extender_sick)
         self.routes = extender.routes()

@@ -11,7 +11,7 @@ from sinks.adapter.metric_names import MetricName
 from sinks.annotations.heartbeats import Heartbeats
 from sinks.prometheus.series import SeriesRows
 from sinks.prometheus.view import MetricsView
-from sinks.scheduling.known import KnownCluster
+from sinks.scheduling.cluster_view import ClusterView
 from sinks.scheduling.table import STALE_MS
 from tests.support.fakes.api_server import NODE, FakeApi
 from tests.support.sinks.scheduling import gpu, nvml
@@ -61,7 +61,7 @@ def test_autoscalers_get_its_figure_while_it_comes_and_that_of_others(wall: Wall
 
 
 def test_the_scheduler_knows_nothing_of_it_after_a_minute(wall: Wall) -> None:
-    known = KnownCluster(wall)
+    known = ClusterView(wall)
     known.take("a", nvml(gpu(), ts_ms=wall.now_ms + HOUR_S * 1000))
     for later_ms, is_known in ((0, True), (STALE_MS - 1, True), (STALE_MS, False)):
         taken = known.nodes(["a"], {}, wall.now_ms + later_ms).of_gpus("taken")

@@ -1,5 +1,5 @@
 """Runs ``dutycycle predict``: prints what the pods of a job's file will need, from the peak records of their
-kin."""
+similar pods."""
 
 import argparse
 from collections.abc import Callable, Iterator, Mapping
@@ -72,7 +72,7 @@ def _answers(
             continue
         figures = {name: _figure(interval) for name, interval in prediction.figures.items()}
         yield answer | {
-            "evidence": prediction.evidence(), "pods": prediction.kin, "likeness": prediction.likeness,
+            "evidence": prediction.evidence(), "pods": prediction.pods, "likeness": prediction.likeness,
             "figures": figures, "ask_for": advice(pod, prediction),
         }  # fmt: skip
 
@@ -80,10 +80,10 @@ def _answers(
 def _figure(interval: Interval) -> dict[str, float]:
     """Give the middle of the similar pods; and the range, where it is known which share of runs is in it."""
     if not interval.coverage:
-        return {"middle": interval.middle, "pods": interval.kin}
+        return {"middle": interval.middle, "pods": interval.pods}
     return {
         "middle": interval.middle, "low": interval.low, "high": interval.high,
-        "coverage": interval.coverage, "pods": interval.kin,
+        "coverage": interval.coverage, "pods": interval.pods,
     }  # fmt: skip
 
 

@@ -15,8 +15,8 @@ class NodeScore(RecordBase, frozen=True, kw_only=True):
 class Placement(VersionedRecord, frozen=True, kw_only=True):
     """The best of the ``considered`` nodes, the best first. ``left_out``: those that ``filter`` refused.
 
-    ``expected``: what the pod is predicted to need, with the evidence; None without kin. The scheduler
-    decides, by more than these scores.
+    ``expected``: what the pod is predicted to need, with the evidence; None without similar pods. The
+    scheduler decides, by more than these scores.
     """
 
     uid: Uid

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from dutycycle.schedule.traces.reading import Wrong, number, read
 from dutycycle.schedule.workload import WHOLE, Demand, TraceJob, TraceNode
-from sinks.scheduling.core.kin import Template
+from sinks.scheduling.core.similar import Template
 
 _TASKS = (
     "job_name", "task_name", "inst_num", "status", "start_time", "end_time", "plan_cpu", "plan_mem",

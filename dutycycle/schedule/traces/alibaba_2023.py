@@ -1,7 +1,7 @@
 """Reads Alibaba's cluster -trace-gpu-v2023: ``openb_pod_list_*.csv`` and ``openb_node_list_*.csv``.
 
 See https://github.com/alibaba/clusterdata, cluster-trace-gpu-v2023/README.md. It names no user and no
-program: kin are pods with the same requests.
+program: similar pods are those with the same requests.
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dutycycle.schedule.traces.reading import Wrong, number, read
 from dutycycle.schedule.workload import WHOLE, Demand, TraceJob, TraceNode
-from sinks.scheduling.core.kin import Template
+from sinks.scheduling.core.similar import Template
 
 _PODS = (
     "name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec", "qos", "pod_phase",

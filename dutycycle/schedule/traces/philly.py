@@ -13,7 +13,7 @@ from typing import Any
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.schedule.traces.reading import Wrong, number, read
 from dutycycle.schedule.workload import WHOLE, Demand, TraceJob, TraceNode
-from sinks.scheduling.core.kin import Template
+from sinks.scheduling.core.similar import Template
 
 _MACHINES = ("machineId", "number of GPUs", "single GPU mem")
 _CPU, _MEM, _MOST = 4.0, 32.0, 8

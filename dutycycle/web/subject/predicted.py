@@ -1,4 +1,4 @@
-"""Sets what its kin made one expect of a job's pods beside what they asked for and used."""
+"""Sets what similar pods made one expect of a job's pods beside what they asked for and used."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -7,9 +7,9 @@ from typing import Any
 from dutycycle.contract.records.derived import PodPeaks
 from dutycycle.words import PREDICTED
 from sinks.records.jobs import read_with_ended
-from sinks.scheduling.core.kin import Template
 from sinks.scheduling.core.prediction import Prediction, predict
-from sinks.scheduling.pods import kin_of, outcome, template_of_record
+from sinks.scheduling.core.similar import Template
+from sinks.scheduling.pods import outcome, similar_pods_of, template_of_record
 
 _ASKED = {"cpu_cores": "cpu_request", "mem_bytes": "mem_request_bytes"}
 """The field of ``Pod`` with what was asked for, of those figures that one can ask for."""
@@ -17,9 +17,10 @@ _ASKED = {"cpu_cores": "cpu_request", "mem_bytes": "mem_request_bytes"}
 
 @dataclass(slots=True)
 class PredictedPods:
-    """Holds pods of a job that asked for the same and of which the same was predicted; None without kin.
+    """Holds pods of a job that asked for the same and of which the same was predicted.
 
-    ``used``: by figure, the most of one of them; what was not measured is not there.
+    ``prediction``: None without similar pods. ``used``: by figure, the most of one of them; what was
+    not measured is not there.
     """
 
     prediction: Prediction | None
@@ -60,12 +61,12 @@ def predicted_pods(
     how many records could not be read, too. Raises ``DutycycleError``.
     """
     read = read_with_ended(url, job, namespaces)
-    kin, predictions = kin_of(read.ended), dict[Template, Prediction | None]()
+    similar, predictions = similar_pods_of(read.ended), dict[Template, Prediction | None]()
     groups: list[PredictedPods] = []
     for peaks in read.pods:
         template = template_of_record(peaks.pod)
         if template not in predictions:
-            predictions[template] = predict(kin.nearest(template))
+            predictions[template] = predict(similar.nearest(template))
         made = PredictedPods(
             predictions[template], {name: getattr(peaks.pod, of_pod) for name, of_pod in _ASKED.items()}
         )

@@ -13,8 +13,8 @@ from math import floor
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Holds where a next value lies. ``middle`` is the median of ``kin`` values; ``low`` and ``high`` are two
-    of them.
+    """Holds where a next value lies. ``middle`` is the median of the values of ``pods`` pods; ``low`` and
+    ``high`` are two of them.
 
     ``coverage``: the probability, 0 to 1, that the next value lies within; less than what was wanted where
     the values are too few, and 0 with one value. ``below``: the probability that it is at most ``high``.
@@ -25,7 +25,7 @@ class Interval:
     high: float
     coverage: float
     below: float
-    kin: int
+    pods: int
 
 
 def interval(values: Iterable[float], wanted: float) -> Interval | None:
@@ -48,5 +48,5 @@ def interval(values: Iterable[float], wanted: float) -> Interval | None:
         high=ordered[highest - 1],
         coverage=max(highest - lowest, 0) / (count + 1),
         below=highest / (count + 1),
-        kin=count,
+        pods=count,
     )

@@ -94,7 +94,7 @@ def gpu_columns(gpus: Sequence[NodeGpu]) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Says what a pod needs: requested, and predicted from its kin (``Prediction``).
+    """Says what a pod needs: requested, and predicted from similar pods (``Prediction``).
 
     ``gpus``: whole ones. ``shares``: it may run beside others on one GPU. ``ranks``: pods of the whole job.
     ``gpu_mem_bytes``: of one GPU. ``duty``, ``period_s``: of its own load. ``leaves_out_sick``: nodes with a

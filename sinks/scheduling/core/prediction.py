@@ -1,29 +1,29 @@
-"""Predicts what a new pod will need, from what its kin used."""
+"""Predicts what a new pod will need, from what similar pods used."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from sinks.scheduling.core.intervals import Interval, interval
-from sinks.scheduling.core.kin import FIGURES, Kin
+from sinks.scheduling.core.similar import FIGURES, SimilarPods
 
 _GIB = 1024**3
 COVERAGE = 0.8
-"""Nine kin are enough for it."""
+"""Nine similar pods are enough for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """Holds of each figure that kin had an interval; ``kind`` is what most kin did, ``agreement`` their
-    share.
+    """Holds of each figure that similar pods had an interval; ``kind`` is what most of them did,
+    ``agreement`` their share.
 
-    ``kin``: how many there are, which are alike in ``likeness``.
+    ``pods``: how many there are, which are alike in ``likeness``.
     """
 
     figures: Mapping[str, Interval]
     kind: str | None
     agreement: float
-    kin: int
+    pods: int
     likeness: str
 
     def middle(self, figure: str) -> float | None:
@@ -37,7 +37,7 @@ class Prediction:
         return None if stated is None else stated.high
 
     def summary(self) -> str:
-        """Return one line: what it takes, in the middle of its kin, and whence that is known."""
+        """Return one line: what it takes, in the middle of similar pods, and whence that is known."""
         forms: dict[str, Callable[[Interval], str]] = {
             "duration_s": lambda seconds: f"takes {_duration(seconds.middle)}",
             "gpu_mem_bytes": lambda memory: f"{memory.high / _GIB:.1f} GiB of a GPU's memory at most",
@@ -48,11 +48,11 @@ class Prediction:
         return "; ".join([", ".join(figures), self.evidence()] if figures else [self.evidence()])
 
     def evidence(self) -> str:
-        """Return one line: how many kin, and how alike."""
-        pods = "1 ended pod" if self.kin == 1 else f"{self.kin} ended pods"
+        """Return one line: how many similar pods, and how alike."""
+        pods = "1 ended pod" if self.pods == 1 else f"{self.pods} ended pods"
         kind = f"; {self.agreement:.0%} of them {self.kind}" if self.kind else ""
         few = {1: "; one says nothing of how it varies", 2: "; two cover a third of what comes"}
-        return f"{pods} with the same {self.likeness}{kind}{few.get(self.kin, '')}"
+        return f"{pods} with the same {self.likeness}{kind}{few.get(self.pods, '')}"
 
 
 def _duration(seconds: float) -> str:
@@ -62,17 +62,17 @@ def _duration(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-def predict(kin: Kin | None, coverage: float = COVERAGE) -> Prediction | None:
-    """Return the prediction from ``kin``; None without kin."""
-    if kin is None:
+def predict(similar: SimilarPods | None, coverage: float = COVERAGE) -> Prediction | None:
+    """Return the prediction from ``similar``; None without similar pods."""
+    if similar is None:
         return None
     figures = {}
     for name in FIGURES:
         stated = interval(
-            (outcome.figures[name] for outcome in kin.outcomes if name in outcome.figures), coverage
+            (outcome.figures[name] for outcome in similar.outcomes if name in outcome.figures), coverage
         )
         if stated is not None:
             figures[name] = stated
-    kinds = Counter(outcome.kind for outcome in kin.outcomes if outcome.kind is not None)
+    kinds = Counter(outcome.kind for outcome in similar.outcomes if outcome.kind is not None)
     kind, most = kinds.most_common(1)[0] if kinds else (None, 0)
-    return Prediction(figures, kind, most / max(kinds.total(), 1), len(kin.outcomes), kin.likeness)
+    return Prediction(figures, kind, most / max(kinds.total(), 1), len(similar.outcomes), similar.likeness)

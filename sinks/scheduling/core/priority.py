@@ -32,8 +32,8 @@ def place(
 ) -> Placed:  # fmt: skip
     """Return the priority of a pod that came at ``arrival_s`` (Unix seconds).
 
-    ``duration_s``: predicted; None without kin. ``gpus``: of the whole job. ``excess``: what its namespace
-    and its team used of what they are entitled to, by name; the largest counts.
+    ``duration_s``: predicted; None without similar pods. ``gpus``: of the whole job. ``excess``: what its
+    namespace and its team used of what they are entitled to, by name; the largest counts.
     """
     length = policy.unknown_s if duration_s is None else duration_s
     who, most = max(excess.items(), key=lambda pair: pair[1], default=("", 1.0))
@@ -43,7 +43,9 @@ def place(
     band = policy.band(user_class)
     priority = min(max(band.high - quantum(policy, arrival_s + delay), band.low), band.high)
     parts = [
-        f"expected to take {length:.0f} s" if duration_s is not None else f"no kin: taken for {length:.0f} s",
+        f"expected to take {length:.0f} s"
+        if duration_s is not None
+        else f"no similar pods: taken for {length:.0f} s",
         "1 GPU" if gpus == 1 else f"{gpus:g} GPUs",
     ]
     if who:

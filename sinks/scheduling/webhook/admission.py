@@ -83,7 +83,7 @@ def why(place: QueuePosition, of_user: str) -> str:
     expected = None if prediction is None else prediction.middle("duration_s")
     figures = {
         "expected_s": None if expected is None else round(expected),
-        "kin": 0 if prediction is None else prediction.kin,
+        "pods": 0 if prediction is None else prediction.pods,
         "delay_s": round(place.delay_s),
         "used_of_share": {owner: round(used, 2) for owner, used in place.excess.items()},
         "class": of_user or None,

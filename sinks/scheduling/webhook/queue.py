@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 
 from dutycycle.kube import resources
 from sinks.scheduling import pods
+from sinks.scheduling.cluster_view import ClusterView
 from sinks.scheduling.core.ledger import Ledger, Owners, owners
 from sinks.scheduling.core.policy import Policy
 from sinks.scheduling.core.prediction import Prediction
 from sinks.scheduling.core.priority import Placed, place
 from sinks.scheduling.core.usage import Usage, excesses
-from sinks.scheduling.known import KnownCluster
 
 _SUMS_S = 10.0
 """So long sums of the ledger are used: it is written once a minute."""
@@ -32,14 +32,14 @@ class QueuePosition:
 
 @dataclass(slots=True)
 class Queue:
-    """Places pods by ``policy``, from what is ``known`` of their kin and what the ``ledger`` measured.
+    """Places pods by ``policy``, from what is ``known`` of similar pods and what the ``ledger`` measured.
 
     An owner has used what was measured or what its pods were predicted to need when they came, whichever is
     more: so the tenth pod of a burst finds nine others of its owner, and nothing counts twice.
     """
 
     policy: Policy
-    known: KnownCluster
+    known: ClusterView
     ledger: Ledger
     team_label: str
     _charges: Usage = field(init=False)

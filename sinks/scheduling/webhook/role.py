@@ -8,8 +8,8 @@ from dutycycle.telemetry.events import Telemetry
 from dutycycle.view.follower import Subscription
 from sinks.annotations.core.keys import PRIORITY
 from sinks.events import WEBHOOK_SERVES
+from sinks.scheduling.cluster_view import ClusterView
 from sinks.scheduling.core.ledger import Ledger
-from sinks.scheduling.known import KnownCluster
 from sinks.scheduling.policy_file import policy_of_cluster
 from sinks.scheduling.role import PAST
 from sinks.scheduling.webhook.classes import PriorityClasses
@@ -26,7 +26,7 @@ class WebhookRole(Role):
     def __init__(self, settings: Settings, telemetry: Telemetry, models: Models) -> None:
         super().__init__(settings, telemetry, models, settings.webhook_client_ca)
         self._policy = policy_of_cluster(settings.webhook_policy, "DUTYCYCLE_WEBHOOK_POLICY", time.time())
-        self._known = known = models.setdefault(KnownCluster, KnownCluster())
+        self._known = known = models.setdefault(ClusterView, ClusterView())
         self._ledger = ledger = Ledger(self._policy.window_s, settings.webhook_team_label)
         used = {"usage": self._policy.window_s + HOUR_MS / 1000, "pods": None, "pod-peaks": None}
         self.subscriptions = [Subscription(PAST, known.hear, known.wants), Subscription(used, ledger.hear)]

@@ -63,7 +63,7 @@ def common_periods(periods: Floats) -> Floats:
 
 def sampled(detection: Detection, periods: Floats) -> Detection:
     """Return the ``detection`` with the period that it has by the ``periods`` (samples) that are known of
-    this series and its kin, if it is a multiple of one of few samples.
+    this series and its siblings, if it is a multiple of one of few samples.
 
     Ticks fall differently into each of its periods, and in one series a step may show in every other alone.
     """
@@ -137,9 +137,9 @@ class LockedCycles(NamedTuple):
 class CycleBank:
     """Keeps the windows of n series, and the cycles that were found in them."""
 
-    def __init__(self, n: int = 0, config: CycleConfig = TICKS, kin: Ints | None = None) -> None:
+    def __init__(self, n: int = 0, config: CycleConfig = TICKS, siblings: Ints | None = None) -> None:
         self._config = config
-        self._kin: Ints = np.arange(n) if kin is None else kin
+        self._siblings: Ints = np.arange(n) if siblings is None else siblings
         self._ring = Ring(config.samples, config.interval_ms, n, config.store)
         self._locks = Locks(n)
         self._trackers = [CycleTracker(config.misses) for _ in range(n)]
@@ -171,12 +171,12 @@ class CycleBank:
         """Return how many seconds the window reaches back."""
         return self._ring.interval_ms / 1000 * self._config.samples
 
-    def resize(self, keep: Ints, kin: Ints | None = None) -> None:
+    def resize(self, keep: Ints, siblings: Ints | None = None) -> None:
         """Rearrange the columns: column j goes on from old column ``keep[j]``, -1 is a new series.
 
-        ``kin``: of each column a number that it shares with those that show the same steps.
+        ``siblings``: of each column a number that it shares with those that show the same steps.
         """
-        self._kin = np.arange(keep.size) if kin is None else kin
+        self._siblings = np.arange(keep.size) if siblings is None else siblings
         self._ring.resize(keep)
         self._locks.resize(keep)
         self._schedule.resize(keep)
@@ -367,9 +367,9 @@ class CycleBank:
         finer = before_s is not None and (now_s < before_s or multiple(now_s, before_s))
         if finer and self._short[column] and not detection.short:
             return None
-        kin_s = self._locks.periods_s[self._kin == self._kin[column]]
-        kin = kin_s[~np.isnan(kin_s)] * 1000 / self._ring.interval_ms
-        known = sampled(detection, np.append(kin, periods)).slower(self._config.least)
+        siblings_s = self._locks.periods_s[self._siblings == self._siblings[column]]
+        siblings = siblings_s[~np.isnan(siblings_s)] * 1000 / self._ring.interval_ms
+        known = sampled(detection, np.append(siblings, periods)).slower(self._config.least)
         if known is None:
             return None
         main, config = known.cycles[0], self._config
@@ -423,11 +423,11 @@ class CycleBank:
 
     @classmethod
     def restore(
-        cls, plain: dict[str, Any], config: CycleConfig = TICKS, kin: Ints | None = None
+        cls, plain: dict[str, Any], config: CycleConfig = TICKS, siblings: Ints | None = None
     ) -> "CycleBank":
         """Return the bank that wrote ``plain``. Raises ``ValueError`` for one of another version or shape."""
         check_version(plain, SNAPSHOT_VERSION, "cycles")
-        bank = cls(plain["n"], config, kin)
+        bank = cls(plain["n"], config, siblings)
         if plain["samples"] != config.samples:
             raise ValueError(f"snapshot of cycles: {plain['samples']} samples, not {config.samples}")
         bank._last_ms = plain["last_ms"]

@@ -51,13 +51,13 @@ def test_the_pods_of_a_file(tmp_path: Path) -> None:
     assert [one.role for one in asked(TORCH, tmp_path)] == ["Master", "Worker"]
 
 
-def test_kin_say_what_to_ask_for(tmp_path: Path) -> None:
+def test_similar_pods_say_what_to_ask_for(tmp_path: Path) -> None:
     records = [peaks(pod(f"p{number}"), 10.0 + number) for number in range(3)]
     running = peaks(pod("running"), 70.0, final=False)
     (new,) = asked(POD, tmp_path)
     found = prediction_of(new, [*records, running])
     assert found is not None
-    assert (found.kin, found.likeness) == (3, "image")
+    assert (found.pods, found.likeness) == (3, "image")
     assert advice(new, found) == [
         "cpu: 2.8 (it asks for 8)",
         "GPUs: 1, as it asks for",
@@ -80,10 +80,10 @@ def test_gpus_that_nobody_used(tmp_path: Path) -> None:
     )
     found = prediction_of(new, [unused])
     assert found is not None
-    assert "GPUs: none of its kin used any; it asks for 1" in advice(new, found)
+    assert "GPUs: no similar pod used any; it asks for 1" in advice(new, found)
 
 
-def test_without_kin_there_is_no_prediction(tmp_path: Path) -> None:
+def test_without_similar_pods_there_is_no_prediction(tmp_path: Path) -> None:
     (new,) = asked(POD, tmp_path)
     assert prediction_of(new, []) is None
     assert prediction_of(new, [peaks(pod("p", trial_of="train"), 10.0)]) is None

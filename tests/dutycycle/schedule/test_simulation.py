@@ -15,8 +15,8 @@ from dutycycle.schedule.scoring import ExtenderScores, default_scores
 from dutycycle.schedule.simulation import Outcomes
 from dutycycle.schedule.ways import BANDS, WAYS
 from dutycycle.schedule.workload import Demand, JobTrace, TraceJob, TraceNode
-from sinks.scheduling.core.kin import Template
 from sinks.scheduling.core.policy import Policy
+from sinks.scheduling.core.similar import Template
 from tests.support.examples import examples
 
 POLICY = Policy(bands=BANDS)
@@ -70,7 +70,7 @@ def test_a_pod_fits_where_there_is_enough_of_each(demand: Demand, fits: bool) ->
 
 
 def test_priorities_know_only_jobs_that_have_ended() -> None:
-    """The second and third come while no kin has ended; the fifth and sixth after both programs had."""
+    """The second and third come while no similar pod has ended; the fifth and sixth after both had."""
     policy = replace(POLICY, unknown_s=1000, fairness=0)
     long, short = {"owner": "long", "takes": 4000.0, "gpus": 8}, {"owner": "short", "takes": 600.0, "gpus": 8}
     jobs = [
@@ -97,7 +97,7 @@ def test_priorities_know_only_jobs_that_have_ended() -> None:
 
 
 def test_durations_of_the_future_change_no_priority() -> None:
-    """Two workloads that differ only in how long the last job will take, which has kin."""
+    """Two workloads that differ only in how long the last job will take, which has similar pods."""
     jobs = [job(0, 100, 8), job(200, 100, 8)]
     order = ByCore(POLICY, knows=False)
     order.arrived(jobs[0])

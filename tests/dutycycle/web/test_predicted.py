@@ -1,4 +1,4 @@
-"""What kin made one expect of a job's pods, on its page beside what they asked for and used."""
+"""What similar pods made one expect of a job's pods, on its page beside what they asked for and used."""
 
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -61,7 +61,7 @@ def job(**changed: Any) -> JobPeaks:
     return job_peaks(JOB, final=True, **fields | changed)
 
 
-def no_kin() -> Iterator[PodPeaks]:
+def no_similar_pods() -> Iterator[PodPeaks]:
     """Pods of which nothing may follow."""
     yield ended("of-others", 70, namespace="rivals")
     yield ended("ended-later", 71, -0.5)
@@ -81,9 +81,9 @@ def url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path}/records.db"
 
 
-async def test_what_kin_used_is_beside_what_was_asked_for_and_used(tmp_path: Path, url: str) -> None:
-    kin = [ended(f"kin-{gib}", gib, gib - 9) for gib in (10, 11, 12)]
-    write_records(url, job(), own("train-7-0", 14), own("train-7-1", 13), *kin)
+async def test_what_similar_pods_used_is_beside_what_was_asked_for_and_used(tmp_path: Path, url: str) -> None:
+    similar = [ended(f"similar-{gib}", gib, gib - 9) for gib in (10, 11, 12)]
+    write_records(url, job(), own("train-7-0", 14), own("train-7-1", 13), *similar)
     async with served(LiveState(), tmp_path) as client:
         page = await page_of(client, f"job?uid={JOB}")
     checked = Checked()
@@ -101,9 +101,9 @@ async def test_what_kin_used_is_beside_what_was_asked_for_and_used(tmp_path: Pat
         assert row in words, words
 
 
-async def test_without_kin_nothing_is_predicted(tmp_path: Path, url: str) -> None:
-    """Neither those of another namespace are kin, nor what had not ended, was a trial, or is of the job."""
-    write_records(url, job(), own("train-7-0", 14), *no_kin())
+async def test_without_similar_pods_nothing_is_predicted(tmp_path: Path, url: str) -> None:
+    """Similar is nothing of another namespace, that had not ended, was a trial, or is of the job itself."""
+    write_records(url, job(), own("train-7-0", 14), *no_similar_pods())
     async with served(LiveState(), tmp_path) as client:
         words = plain(await page_of(client, f"job?uid={JOB}"))
     assert "train-7-0 and 1 more" not in words
@@ -113,17 +113,22 @@ async def test_without_kin_nothing_is_predicted(tmp_path: Path, url: str) -> Non
 
 
 def test_one_like_it_is_a_prediction_and_no_range(url: str) -> None:
-    write_records(url, job(), own("train-7-0", 14), ended("kin", 10), *no_kin())
+    write_records(url, job(), own("train-7-0", 14), ended("similar", 10), *no_similar_pods())
     group = next(group for group in groups_of(url) if group.names == ["train-7-0"])
     assert group.prediction is not None
-    assert (group.prediction.kin, group.prediction.middle("gpu_mem_bytes")) == (1, 10 * GIB)
+    assert (group.prediction.pods, group.prediction.middle("gpu_mem_bytes")) == (1, 10 * GIB)
     assert {row["range"] for row in group.rows()} == {None}
 
 
 async def test_who_sees_one_namespace_reads_pods_of_this_one_alone(url: str) -> None:
     """Also where somebody has given his pod the uid of a job of another namespace."""
     write_records(
-        url, job(), own("train-7-0", 14), own("forged", 60, namespace="rivals"), ended("kin", 10), *no_kin()
+        url,
+        job(),
+        own("train-7-0", 14),
+        own("forged", 60, namespace="rivals"),
+        ended("similar", 10),
+        *no_similar_pods(),
     )
     page = WebPage(Source(LiveState(), "t", "p", list), load({}, {"records": url, "web": "127.0.0.1:0"}))
     page.gate = OneNamespace()  # type: ignore[assignment]
@@ -142,7 +147,7 @@ def test_pods_that_ask_for_something_else_stand_by_themselves(url: str) -> None:
 
 async def test_hostile_names_are_text(tmp_path: Path, url: str) -> None:
     label: dict[str, Any] = {"labels": {HOSTILE[:60]: HOSTILE}, "images": (HOSTILE,), "namespace": HOSTILE}
-    write_records(url, job(namespace=HOSTILE), own(HOSTILE, 14, **label), ended("kin", 10, **label))
+    write_records(url, job(namespace=HOSTILE), own(HOSTILE, 14, **label), ended("similar", 10, **label))
     async with served(LiveState(), tmp_path) as client:
         page = await page_of(client, f"job?uid={JOB}")
     parser: HTMLParser = Checked()
@@ -152,7 +157,7 @@ async def test_hostile_names_are_text(tmp_path: Path, url: str) -> None:
 
 
 async def test_a_record_that_cannot_be_read_is_left_out_and_counted(tmp_path: Path, url: str) -> None:
-    write_records(url, job(), own("train-7-0", 14), ended("kin", 10), ended("broken", 90, 2))
+    write_records(url, job(), own("train-7-0", 14), ended("similar", 10), ended("broken", 90, 2))
     engine = create_engine(url)
     with engine.begin() as connection:
         connection.execute(text("UPDATE pod_peaks SET record = '{}' WHERE name = 'broken'"))

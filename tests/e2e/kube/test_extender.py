@@ -19,8 +19,8 @@ from dutycycle.kafka.topics import ensure_topics
 from dutycycle.kube.templates import template_of
 from dutycycle.telemetry.events import EXTENDER, Telemetry
 from sinks.scheduling import questions
+from sinks.scheduling.cluster_view import ClusterView
 from sinks.scheduling.extender import Extender
-from sinks.scheduling.known import KnownCluster
 from tests.support.deploy.manifests import NAMESPACE, render
 from tests.support.kafka import send, settings_of
 from tests.support.kubectl.plugin_user import KubectlUser, install
@@ -176,7 +176,7 @@ async def test_whole_nodes_of_the_scheduler_are_cut_out_of_what_it_sends(
         raise ValueError(f"not as Go writes it: {body[:2000].decode()}")
 
     monkeypatch.setattr(questions, "_read_any", refuse)
-    known, now_ms = KnownCluster(), round(time.time() * 1000)
+    known, now_ms = ClusterView(), round(time.time() * 1000)
     sick = GpuHealth(gpu="GPU-0", index=0, level="reset", since_ms=1, seen_ms=now_ms)
     for name in FREE_GIB.keys() - {"node-1"}:
         known.take(name, NodeHealth(node=name, ts_ms=now_ms, gpus=(sick,)))

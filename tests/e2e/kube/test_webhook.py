@@ -105,7 +105,7 @@ async def test_pods_start_in_the_order_of_the_policy_and_are_admitted_without_it
     assert short["spec"]["priority"] > long["spec"]["priority"]
     assert modest["spec"]["priority"] > greedy["spec"]["priority"]
     why = said_why(long)
-    assert (why["expected_s"], why["kin"], why["delay_s"]) == (7200, 1, 8 * 7200)
+    assert (why["expected_s"], why["pods"], why["delay_s"]) == (7200, 1, 8 * 7200)
     assert said_why(greedy)["used_of_share"]["team greedy"] == pytest.approx(1.95, abs=0.06)
     for one in (other, without):
         assert (one["spec"]["priority"], said_why(one)) == (0, {})

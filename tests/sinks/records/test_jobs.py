@@ -116,7 +116,7 @@ def test_pods_that_had_ended_when_a_job_began(records_url: str, monkeypatch: pyt
     read = read_with_ended(records_url, record.row, ["ml"])
     assert {peaks.pod.uid for peaks in read.pods} == {"own", "own-before"}
     assert [peaks.pod.uid for peaks in read.ended] == ["alike", "alone", "other"]
-    assert read_with_ended(records_url, record.row).ended == read.ended, "kin are of the same namespace"
+    assert read_with_ended(records_url, record.row).ended == read.ended, "similar is of one namespace"
     nothing = read_with_ended(records_url, record.row, ["cv"])
     assert ([peaks.pod.uid for peaks in nothing.pods], nothing.ended) == (["forged"], [])
     monkeypatch.setattr("sinks.records.jobs.MOST_ENDED", 1)

@@ -13,8 +13,8 @@ from dutycycle.contract.records.placement import Placement
 from dutycycle.contract.records.samples import GpuProcess
 from dutycycle.kube.templates import template_of
 from dutycycle.telemetry.events import EXTENDER, Telemetry
+from sinks.scheduling.cluster_view import ClusterView
 from sinks.scheduling.extender import Extender
-from sinks.scheduling.known import KnownCluster
 from sinks.scheduling.questions import LARGEST, PlacementQuestion, QuestionReader
 from tests.support.servers.kube.scheduler import gpu_pod
 from tests.support.sinks.scheduling import GIB, NOW, app_of, gpu, nvml, peaks, pod
@@ -34,7 +34,7 @@ def answered(answer: object) -> Any:
 
 def extender(**free_gib: float) -> Extender:
     """Nodes with one GPU each, of which so much memory is free, and a pod like ``POD`` that used 40 GiB."""
-    known = KnownCluster()
+    known = ClusterView()
     for name, free in free_gib.items():
         sample = nvml(gpu(used=(80 - free) * GIB))
         known.take(
@@ -48,7 +48,7 @@ def extender(**free_gib: float) -> Extender:
 
 def test_one_attempt_has_one_score_though_samples_come_in_between() -> None:
     now_s = NOW / 1000
-    known = KnownCluster()
+    known = ClusterView()
     ours = Extender(known, Telemetry(EXTENDER), wall=lambda: now_s)
     asked = {"Pod": POD | {"metadata": POD["metadata"] | {"uid": "u"}}, "NodeNames": ["a", "b"]}
     known.take("a", nvml(gpu(), gpu(1)))
@@ -127,7 +127,7 @@ async def test_what_is_no_question(body: bytes, said: str) -> None:
 
 def test_what_it_said_of_a_pod_is_told_once_until_it_changes() -> None:
     said: list[Placement] = []
-    now_s, known = NOW / 1000, KnownCluster()
+    now_s, known = NOW / 1000, ClusterView()
     ours = Extender(known, Telemetry(EXTENDER), said.append, wall=lambda: now_s)
     asked = {"Pod": POD | {"metadata": POD["metadata"] | {"uid": "u"}}, "NodeNames": list("cba")}
     made = template_of(POD["spec"])

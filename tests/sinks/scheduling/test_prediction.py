@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sinks.scheduling.core.intervals import interval
-from sinks.scheduling.core.kin import NEWEST, KinIndex, PastUse, Template
 from sinks.scheduling.core.prediction import predict
+from sinks.scheduling.core.similar import NEWEST, PastUse, SimilarPodIndex, Template
 from tests.support.examples import examples
 
 BERT = Template(
@@ -92,8 +92,10 @@ def test_an_interval_is_ordered_and_states_no_more_than_it_has(values: list[floa
         (Template("web", owner="a1", image="bert:3", command=("train", "--large"), gpus=8), None, None),
     ],
 )  # fmt: skip
-def test_the_nearest_kin_count(template: Template, likeness: str | None, duration: float | None) -> None:
-    index = KinIndex()
+def test_the_nearest_similar_pods_count(
+    template: Template, likeness: str | None, duration: float | None
+) -> None:
+    index = SimilarPodIndex()
     other = Template(
         "ml", owner="c3", image="bert:3", command=("train", "--large"), gpus=8, labels=BERT.labels
     )
@@ -106,19 +108,19 @@ def test_the_nearest_kin_count(template: Template, likeness: str | None, duratio
 
 
 def test_kinds_and_evidence() -> None:
-    index = KinIndex()
+    index = SimilarPodIndex()
     for kind in ("training", "training", "inference", None):
         index.add(BERT, PastUse({"gpu_util_pct": 90.0}, kind))
     found = predict(index.nearest(BERT))
     assert found is not None
-    assert (found.kind, round(found.agreement, 2), found.kin) == ("training", 0.67, 4)
+    assert (found.kind, round(found.agreement, 2), found.pods) == ("training", 0.67, 4)
     assert found.evidence() == "4 ended pods with the same owner template; 67% of them training"
     assert found.high("gpu_util_pct") == 90.0
     assert found.middle("duration_s") is None  # absent is not zero
 
 
-def test_few_kin_are_said_to_be_few() -> None:
-    index = KinIndex()
+def test_few_similar_pods_are_said_to_be_few() -> None:
+    index = SimilarPodIndex()
     index.add(BERT, PastUse({"duration_s": 60.0}))
     one = predict(index.nearest(BERT))
     index.add(BERT, PastUse({"duration_s": 80.0}))
@@ -130,25 +132,25 @@ def test_few_kin_are_said_to_be_few() -> None:
     assert two.evidence().endswith("two cover a third of what comes")
 
 
-def test_old_kin_are_forgotten() -> None:
-    index = KinIndex()
+def test_old_similar_pods_are_forgotten() -> None:
+    index = SimilarPodIndex()
     for seconds in range(3 * NEWEST):
         index.add(BERT, PastUse({"duration_s": float(seconds)}))
     found = predict(index.nearest(BERT))
     assert found is not None
-    assert found.kin == NEWEST
+    assert found.pods == NEWEST
     assert found.figures["duration_s"].low >= 2 * NEWEST
 
 
 def test_stated_intervals_hold_among_many_programs() -> None:
-    """Each with its own times; a run has a new image, so that its job's name alone tells whose kin it is."""
+    """Each with its own times; a run has a new image, so that its job's name alone makes it similar."""
     chance = random.Random(7)  # noqa: S311
-    index, inside, asked = KinIndex(), 0, 0
+    index, inside, asked = SimilarPodIndex(), 0, 0
     for run in range(60):
         for program in range(40):
             seconds = chance.lognormvariate(program / 5, 0.8)
             new = Template("ml", f"{run}-{program}", f"job-{program}", f"image:{run}-{program}", gpus=1.0)
-            if run >= 20:  # nineteen kin are enough for 0.8
+            if run >= 20:  # nineteen similar pods are enough for 0.8
                 found = predict(index.nearest(new))
                 assert found is not None
                 assert found.likeness == "job name and GPUs"

@@ -27,9 +27,9 @@ def test_the_shorter_goes_first_and_waiting_counts() -> None:
     assert priority(0, 600) < priority(2000, 60)
 
 
-def test_without_kin_a_pod_is_taken_for_the_policys_duration() -> None:
+def test_without_similar_pods_a_pod_is_taken_for_the_policys_duration() -> None:
     assert priority(0, None) == priority(0, POLICY.unknown_s)
-    assert "no kin: taken for 3600 s" in place(POLICY, 0, None, 1, {}).reason
+    assert "no similar pods: taken for 3600 s" in place(POLICY, 0, None, 1, {}).reason
 
 
 @given(times, durations, times, durations)

@@ -1,4 +1,4 @@
-"""Goal: a pod is admitted whatever happens, and gets a place by its kin and by what its owners used."""
+"""Goal: a pod is admitted whatever happens, and gets a place by similar pods and by what its owners used."""
 
 import base64
 import json
@@ -12,10 +12,10 @@ from dutycycle.contract.records.hours import HOUR_MS, GpuHour, UsageHour
 from dutycycle.kube.templates import template_of
 from dutycycle.telemetry.events import WEBHOOK, Telemetry
 from dutycycle.telemetry.metrics import WEBHOOK_PODS
+from sinks.scheduling.cluster_view import ClusterView
 from sinks.scheduling.core import classes
 from sinks.scheduling.core.ledger import Ledger
 from sinks.scheduling.core.policy import Band, Policy
-from sinks.scheduling.known import KnownCluster
 from sinks.scheduling.webhook.queue import Queue
 from sinks.scheduling.webhook.server import Webhook
 from tests.support.servers.kube.scheduler import gpu_pod
@@ -41,7 +41,7 @@ class Rig:
     """A webhook that knows one ended pod of each image, and what two teams used."""
 
     def __init__(self, class_of: Callable[[str, int], str | None] = class_of) -> None:
-        known, ledger = KnownCluster(), Ledger(POLICY.window_s, "team")
+        known, ledger = ClusterView(), Ledger(POLICY.window_s, "team")
         for image, took_s in (("short:1", 60), ("long:1", 7200)):
             made = template_of(asked(image)["spec"])
             old = pod(

@@ -10,9 +10,9 @@ from dutycycle.contract.records.health import NodeHealth
 from dutycycle.contract.records.insights import Insight
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.samples import CgroupSample, NvmlSample
-from sinks.scheduling.core.kin import KinIndex, Template
 from sinks.scheduling.core.node import Nodes
 from sinks.scheduling.core.prediction import Prediction, predict
+from sinks.scheduling.core.similar import SimilarPodIndex, Template
 from sinks.scheduling.pods import add_ended
 from sinks.scheduling.table import NodeTable
 
@@ -21,7 +21,7 @@ EVERY_MS = 5_000
 _SOURCES = {"nvml-samples": NodeTable.GPUS, "cgroup-samples": NodeTable.HOST}
 
 
-class KnownCluster:
+class ClusterView:
     """Takes records in the order of their topics, and answers from memory. ``wall``: Unix seconds."""
 
     def __init__(self, wall: Callable[[], float] = time.time) -> None:
@@ -30,9 +30,9 @@ class KnownCluster:
         """Those that run, by uid."""
         self._jobs: dict[str | tuple[str, str], set[str]] = {}
         """Their uids, by that of their job, and by its namespace and name."""
-        self._kin = KinIndex()
+        self._similar = SimilarPodIndex()
         self._ended: set[str] = set()
-        """Kin by now: after an outage all is read again, also of pods that have a tombstone."""
+        """In ``_similar`` by now: after an outage all is read again, also of pods that have a tombstone."""
         self._kinds: dict[str, str] = {}
         self._periods: dict[str, float] = {}
         """By the uid of a pod, which had a cycle when it was last evaluated."""
@@ -90,11 +90,11 @@ class KnownCluster:
         uid = peaks.pod.uid
         if peaks.final and uid not in self._ended:
             self._ended.add(uid)
-            add_ended(self._kin, peaks, self._kinds.get(uid), self._periods.get(uid))
+            add_ended(self._similar, peaks, self._kinds.get(uid), self._periods.get(uid))
 
     def prediction(self, template: Template) -> Prediction | None:
-        """Return what a pod of this template will need; None without kin."""
-        return predict(self._kin.nearest(template))
+        """Return what a pod of this template will need; None without similar pods."""
+        return predict(self._similar.nearest(template))
 
     def ranks(self, job_uid: str | None, group: tuple[str, str] | None = None) -> dict[str, int]:
         """Tell how many pods of a job run on each node. ``group``: the job's namespace and name, where its

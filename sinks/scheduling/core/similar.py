@@ -5,7 +5,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 
 NEWEST = 50
-"""So many of the newest kin are kept of each likeness: what programs need changes with their versions."""
+"""So many of the newest are kept of each likeness: what programs need changes with their versions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ cycle."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kin:
+class SimilarPods:
     """Holds ended pods that are alike in ``likeness``, the newest last."""
 
     likeness: str
@@ -72,8 +72,8 @@ def _likenesses(template: Template) -> list[tuple[str, Hashable]]:
 
 
 @dataclass(slots=True)
-class KinIndex:
-    """Finds ended pods by likeness. Pods of one namespace are no kin of those of another."""
+class SimilarPodIndex:
+    """Finds ended pods by likeness. Pods of one namespace are not similar to those of another."""
 
     _by_key: dict[Hashable, deque[PastUse]] = field(default_factory=dict)
     _label_keys: set[str] = field(default_factory=set)
@@ -85,10 +85,10 @@ class KinIndex:
         for _, key in _likenesses(template):
             self._by_key.setdefault(key, deque(maxlen=NEWEST)).append(outcome)
 
-    def nearest(self, template: Template) -> Kin | None:
-        """Return the kin in the nearest likeness that has any; None without kin."""
+    def nearest(self, template: Template) -> SimilarPods | None:
+        """Return the pods in the nearest likeness that has any; None where no pod is similar."""
         labels = frozenset(label for label in template.labels if label[0] in self._label_keys)
         for name, key in _likenesses(replace(template, labels=labels)):
             if similar := self._by_key.get(key):
-                return Kin(name, tuple(similar))
+                return SimilarPods(name, tuple(similar))
         return None

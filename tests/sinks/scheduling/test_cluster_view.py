@@ -16,8 +16,8 @@ from dutycycle.contract.settings.load import load
 from dutycycle.kafka.consumer import Message
 from dutycycle.telemetry.events import EXTENDER, Telemetry
 from dutycycle.view.follower import TopicFollower
-from sinks.scheduling.core.kin import Template
-from sinks.scheduling.known import EVERY_MS, KnownCluster
+from sinks.scheduling.cluster_view import EVERY_MS, ClusterView
+from sinks.scheduling.core.similar import Template
 from sinks.scheduling.pods import group, job_uid, template_of_pod
 from sinks.scheduling.role import ExtenderRole
 from sinks.scheduling.table import STALE_MS
@@ -45,7 +45,7 @@ OURS = Template(namespace="ml", owner="t1", image="train:1", command=("p1",), gp
     ],
 )
 def test_gpus(measured: Gpu, free: float | None, taken: bool, throttled: bool | None) -> None:
-    known = KnownCluster()
+    known = ClusterView()
     known.take("a", nvml(measured))
     nodes = known.nodes(["a"], {}, NOW)
     found = [nodes.of_gpus(name).tolist() for name in ("mem_free_bytes", "taken", "throttled")]
@@ -54,7 +54,7 @@ def test_gpus(measured: Gpu, free: float | None, taken: bool, throttled: bool | 
 
 
 def test_a_node_that_is_silent_is_not_known() -> None:
-    known = KnownCluster()
+    known = ClusterView()
     known.take("a", nvml(gpu()))
     known.take("a", host(1600.0))
     known.take("b", nvml(gpu(0), gpu(1), node="b", ts_ms=NOW + STALE_MS))
@@ -68,7 +68,7 @@ def test_a_node_that_is_silent_is_not_known() -> None:
 
 
 def test_nodes_may_come_and_lose_gpus() -> None:
-    known = KnownCluster()
+    known = ClusterView()
     for count in (8, 1):
         for at in range(100):
             sample = nvml(*(gpu(index, used=at * GIB) for index in range(count)), node=f"n{at}")
@@ -80,7 +80,7 @@ def test_nodes_may_come_and_lose_gpus() -> None:
 
 
 def test_idle_cores_are_those_that_are_nearly_always_idle() -> None:
-    known = KnownCluster()
+    known = ClusterView()
     for tick in range(40):
         known.take("a", host(3200.0 if tick == 7 else 1000.0 + tick, ts_ms=NOW + tick * EVERY_MS))
     nodes = known.nodes(["a"], {}, NOW + 39 * EVERY_MS)
@@ -88,7 +88,7 @@ def test_idle_cores_are_those_that_are_nearly_always_idle() -> None:
 
 
 def test_the_network_is_idle_as_its_busier_direction_nearly_always_is() -> None:
-    known, speed = KnownCluster(), 1e9
+    known, speed = ClusterView(), 1e9
     for tick in range(40):
         sent = 0.9 * speed if tick == 7 else 0.2 * speed
         at_ms = NOW + tick * EVERY_MS
@@ -99,14 +99,14 @@ def test_the_network_is_idle_as_its_busier_direction_nearly_always_is() -> None:
 
 
 def test_heat_is_how_far_the_driver_says_it_is() -> None:
-    known = KnownCluster()
+    known = ClusterView()
     known.take("a", nvml(gpu(0, temp_margin_c=26), gpu(1, temp_c=90)))
     headroom = known.nodes(["a"], {}, NOW).of_gpus("headroom_c").tolist()
     assert headroom == pytest.approx(np.array([[26, math.nan]]), nan_ok=True)
 
 
 def test_samples_are_read_every_few_seconds_and_all_else_always() -> None:
-    known = KnownCluster()
+    known = ClusterView()
     assert known.wants("nvml-samples", "a", NOW)
     known.take("a", nvml(gpu()))
     assert not known.wants("nvml-samples", "a", NOW + EVERY_MS - 1)
@@ -115,8 +115,8 @@ def test_samples_are_read_every_few_seconds_and_all_else_always() -> None:
     assert known.wants("pods", "a", NOW)
 
 
-def test_kin_are_pods_that_have_ended() -> None:
-    known = KnownCluster()
+def test_similar_pods_are_pods_that_have_ended() -> None:
+    known = ClusterView()
     subject = pod_subject("a", "one")
     known.take("pod/one", Insight(
         subject=subject, ts_ms=NOW, since_ms=NOW, kind="training", confidence=0.9, bottleneck="gpu",
@@ -133,19 +133,19 @@ def test_kin_are_pods_that_have_ended() -> None:
         known.take("one", peaks(pod("one", finished_ms=NOW - 60_000), 40))
     found = known.prediction(OURS)
     assert found is not None
-    assert (found.kin, found.likeness, found.kind) == (1, "owner template", "training")
+    assert (found.pods, found.likeness, found.kind) == (1, "owner template", "training")
     known.take("one", None)  # of the pod; what it used is read again after an outage
     known.take("one", peaks(pod("one", finished_ms=NOW - 60_000), 40))
     again = known.prediction(OURS)
     assert again is not None
-    assert again.kin == 1
+    assert again.pods == 1
     middles = {name: found.middle(name) for name in ("duration_s", "gpu_mem_bytes", "cpu_cores", "period_s")}
     assert middles == {"duration_s": 540.0, "gpu_mem_bytes": 40 * GIB, "cpu_cores": 2.5, "period_s": 12.5}
     assert known.prediction(Template(namespace="other", owner="t1")) is None
 
 
 def test_ranks_of_a_job_are_those_that_run() -> None:
-    known = KnownCluster()
+    known = ClusterView()
     job = JobRef(api_version="batch/v1", kind="Job", name="j", uid="job-1")
     for uid, node in (("r0", "a"), ("r1", "b"), ("r2", "b"), ("r3", "b")):
         known.take(uid, pod(uid, job=job) if node == "a" else Pod(
@@ -182,20 +182,20 @@ def owned(kind: str, name: str, labels: dict[str, str] | None = None, uid: str =
         ),
     ],
 )  # fmt: skip
-def test_pods_of_one_job_are_kin_though_their_image_is_newer(
+def test_pods_of_one_job_are_similar_though_their_image_is_newer(
     top: tuple[str, str], new: dict[str, Any]
 ) -> None:
-    known = KnownCluster()
+    known = ClusterView()
     job = JobRef(api_version="v1", kind=top[0], name=top[1], uid="top")
     known.take("one", peaks(pod("one", job=job), 40))
     known.take("two", peaks(pod("two", job=replace(job, name="other")), 20))
     found = known.prediction(template_of_pod(new))
     assert found is not None
-    assert (found.likeness, found.kin, found.middle("gpu_mem_bytes")) == ("job name and GPUs", 1, 40 * GIB)
+    assert (found.likeness, found.pods, found.middle("gpu_mem_bytes")) == ("job name and GPUs", 1, 40 * GIB)
 
 
-def test_labels_that_are_recorded_make_kin() -> None:
-    known = KnownCluster()
+def test_labels_that_are_recorded_make_pods_similar() -> None:
+    known = ClusterView()
     known.take("one", peaks(pod("one", labels={"app": "bert"}), 40))
     known.take("two", peaks(pod("two", labels={"app": "gpt"}), 20))
     new = owned("Job", "any", {"app": "bert", "controller-uid": "made for each Job"})
@@ -205,7 +205,7 @@ def test_labels_that_are_recorded_make_kin() -> None:
 
 
 def test_ranks_of_a_jobset_are_one_job() -> None:
-    known = KnownCluster()
+    known = ClusterView()
     job = JobRef(api_version="jobset.x-k8s.io/v1alpha2", kind="JobSet", name="gpt", uid="set")
     known.take("r0", pod("r0", job=job))
     new = owned("Job", "gpt-workers-1", {"jobset.sigs.k8s.io/jobset-name": "gpt"}, uid="job-of-1")
@@ -218,7 +218,7 @@ def test_the_extender_and_the_webhook_of_a_process_know_one_cluster_that_hears_e
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     heard: list[str] = []
-    monkeypatch.setattr(KnownCluster, "take", lambda known, key, record: heard.append(key))
+    monkeypatch.setattr(ClusterView, "take", lambda known, key, record: heard.append(key))
     models: Models = {}
     roles = [role(SETTINGS, Telemetry(EXTENDER), models) for role in (ExtenderRole, WebhookRole)]
     subscriptions = [subscription for role in roles for subscription in role.subscriptions]
@@ -227,4 +227,4 @@ def test_the_extender_and_the_webhook_of_a_process_know_one_cluster_that_hears_e
         follower.take(topic, Message(f"dutycycle.{topic}", 0, 0, NOW, topic.encode(), None))
     follower.take("pods", Message("dutycycle.pods", 0, 1, NOW, b"p", encode(pod("p"))))
     assert heard == ["pods", "p"]
-    assert list(models) == [KnownCluster]
+    assert list(models) == [ClusterView]

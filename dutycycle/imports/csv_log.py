@@ -151,9 +151,7 @@ class CsvReader:
                 "comes before a heading with columns such as timestamp, utilization.gpu [%]: for a log that "
                 "has none, give --columns"
             )
-        cells = _split(line, self._delimiter or ",")
-        if len(cells) == self._width + 1:
-            cells = self._with_parts_of_seconds(cells)
+        cells = self._split_row(line)
         if len(cells) != self._width:
             raise ValueError(f"{len(cells)} values for {self._width} columns")
         if self._delimiter != "," or '"' in line or self._decimal.mark == "," or _PARTED(line):
@@ -176,7 +174,7 @@ class CsvReader:
             except ValueError:  # whoever reads it says so
                 return
         elif self._columns:
-            cells = _split(line, self._delimiter or ",")
+            cells = self._split_row(line)
             if len(cells) != self._width:
                 return
             if not is_plain:
@@ -398,6 +396,39 @@ class CsvReader:
         for row in rows:
             complete(row)
         return [Row(ts_ms, row, node) for row in rows]
+
+    def _split_row(self, line: str) -> list[str]:
+        """Give the cells of a row; of another number than columns where it is wrong."""
+        delimiter = self._delimiter or ","
+        cells = _split(line, delimiter)
+        if len(cells) > self._width:
+            cells = self._with_parts_of_seconds(cells)
+        if len(cells) > self._width and delimiter != _SPACES and '"' not in line:
+            cells = self._with_whole_text(cells, line.split(delimiter))
+        return cells
+
+    def _with_whole_text(self, cells: list[str], raw: list[str]) -> list[str]:
+        """Join a text that was cut at its commas: nvidia-smi quotes neither ``process_name`` nor ``name``.
+
+        ``raw``: the cells with the spaces around them. A comma before decimals is none of a text: without a
+        space where the others have one it stands in the text, and no number may follow any other.
+        """
+        columns = self._columns_by_field(None)
+        place = columns.get("process_name", columns.get("model"))
+        surplus = len(cells) - self._width
+        if place is None or len(raw) != len(cells):
+            return cells
+        at = place[0]
+        end = at + surplus + 1
+        tight = {position for position in range(1, len(raw)) if not raw[position].startswith(" ")}
+        inside = set(range(at + 1, end))
+        is_apart = len(tight) < len(raw) - 1 and tight <= inside
+        if any(_is_like_a_number(cells[position]) for position in inside - (tight if is_apart else set())):
+            return cells
+        joined = [*cells[:at], (self._delimiter or ",").join(raw[at:end]).strip(), *cells[end:]]
+        figures = [joined[position] for position in self._amounts if position > at]
+        is_whole = all(_is_like_a_number(cell) or not is_measured(cell) for cell in figures)
+        return joined if is_whole else cells
 
     def _with_parts_of_seconds(self, cells: list[str]) -> list[str]:
         """Join a time that was cut at its comma, as Python's logging writes it: ``10:00:00,412``."""

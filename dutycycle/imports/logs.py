@@ -127,7 +127,7 @@ class _Import:
                 what = f"a heading, {columns}, and no line of values"
             raise DutycycleError(f"{file} has {what}")
         if not lines:
-            raise DutycycleError(f"{file} has no line of this format; the first: {first_reason}")
+            raise DutycycleError(f"{file} has no line that can be read; the first: {first_reason}")
         self._say_notes(file, notes)
         if not measured and notes.figures:
             raise DutycycleError(

@@ -24,6 +24,13 @@ from dutycycle.imports.spellings import DecimalMark
 
 _DMON = re.compile(r"# *(?:Date[ ,]+)?(?:Time[ ,]+)?gpu[ ,].*\b(?:pwr|sm|mem|mclk|fb|rxpci|pid)\b").match
 _DCGMI = re.compile(r"# *Entity\b").match
+_FAILURE = re.compile(
+    r"\D*(?:\d+: )?(?:No devices were found|NVIDIA-SMI (?:has failed|couldn't)"
+    r"|Failed to (?:initialize|shut down) NVML|NVML library version:"
+    r"|GPU access blocked by the operating system|Unable to determine the device handle"
+    r"|nvidia-smi\S* .*(?:not found|No such file)|.*version mismatch)"
+).match
+"""What nvidia-smi, or the shell that does not find it, writes where figures should be."""
 _DATE = re.compile(r"(Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]* +[A-Z][a-z]{2} +\d").match
 _GPU = re.compile(r"(?P<index>\d+) +(?P<model>\S.*?) +(?:On|Off|N/A|WDDM|TCC|MCDM|ERR!|Unknown)").fullmatch
 _BUS = re.compile(r"[0-9A-F]{4,8}:[0-9A-F]{2}:[0-9A-F]{2}\.[0-9A-F]", re.IGNORECASE).match
@@ -45,6 +52,8 @@ def look_through(log: LogFile, reader: CsvReader, mark: DecimalMark) -> WholeLog
     Raises ``DutycycleError`` where the amounts do not tell the mark, and it was not given.
     """
     for _, line in log.read_lines():
+        if _FAILURE(line):
+            continue
         if is_query(line):
             return WholeLog(mark)
         if not line.startswith(("|", "+")):  # a table of nvidia-smi
@@ -69,6 +78,8 @@ class SmiReader:
     def read_rows(self, line: str) -> list[Row]:
         """Give the rows of a line. Raises ``ValueError``."""
         text = line.strip()
+        if _FAILURE(text):
+            raise ValueError(f"is a failure of nvidia-smi, and no measurement: {text!r}")
         if text:
             is_table = text.startswith(("+-", "|", "+=")) or (_DATE(text) is not None and "," not in text)
             if is_table:

@@ -191,6 +191,43 @@ def test_what_is_wrong_with_a_line(heading: str, line: str, reason: str) -> None
         reader.read_rows(line)
 
 
+APPS = "timestamp, gpu_uuid, pid, process_name, used_gpu_memory [MiB]"
+NAMED = "timestamp,index,name,utilization.gpu [%],memory.used [MiB]"
+
+
+@pytest.mark.parametrize(
+    ("heading", "line", "text"),
+    [
+        (APPS, "1605188891, GPU-a, 7, python, train.py, 512 MiB", "python, train.py"),
+        (APPS, "1605188891, GPU-a, 7, python --gpus=0,1,2, 512 MiB", "python --gpus=0,1,2"),
+        (APPS, "1605188891, GPU-a, 7, python -c a,b, [N/A]", "python -c a,b"),
+        (NAMED, "1605188891,0,NVIDIA A100,SXM,5 %,7 MiB", "NVIDIA A100,SXM"),
+        (NAMED, "1605188891, 0, NVIDIA A100, SXM, 5 %, 7 MiB", "NVIDIA A100, SXM"),
+    ],
+)
+def test_a_text_with_commas_is_whole(heading: str, line: str, text: str) -> None:
+    (row,) = rows(smi(), f"{heading}\n{line}\n")
+    is_process = heading == APPS
+    assert (row.fields["processes"][0]["name"] if is_process else row.fields["model"]) == text
+    if not is_process:
+        assert (row.fields["gpu_util_pct"], row.fields["mem_used_bytes"]) == (5, 7 * MIB)
+
+
+@pytest.mark.parametrize(
+    ("heading", "line"),
+    [
+        (NAMED, "1605188891,0,NVIDIA A100,5,25 %,7 MiB"),
+        (NAMED, "1605188891, 0, NVIDIA A100, 5,25 %, 7 MiB"),
+        (NAMED, "1605188891, 0, NVIDIA A100, SXM, 5 %, 7 MiB, P0"),
+        (APPS, "1605188891, GPU-a, 7, python, 1,5 MiB"),
+        ("timestamp, index, utilization.gpu [%]", "1605188891, 0, 5,25 %"),
+    ],
+)
+def test_a_comma_that_may_be_of_a_number_is_of_no_text(heading: str, line: str) -> None:
+    with pytest.raises(ValueError, match=r"\d values for \d columns"):
+        rows(smi(), f"{heading}\n{line}\n")
+
+
 @pytest.mark.parametrize(
     ("line", "reason"),
     [

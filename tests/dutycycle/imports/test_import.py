@@ -431,11 +431,24 @@ def test_a_log_of_each_hour_and_of_two_gpus_over_that_night(tmp_path: Path) -> N
 
 
 LINES = [HEADING, smi_line(0, 0, 5)]
+FAILED = "has no line that can be read; the first: a:1: is a failure of nvidia-smi, and no measurement:"
+NO_DRIVER = (
+    "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that the latest "
+    "NVIDIA driver is installed and running."
+)
+MISMATCH = "Failed to initialize NVML: Driver/library version mismatch"
+LIBRARY = "NVML library version: 535.161"
 REFUSED = {
     "no line of the format": (["nvidia-smi", "a"], ["hello"], 1, "a:1: comes before a heading"),
     "an empty file": (["nvidia-smi", "a"], [], 1, "a has no lines: it is empty"),
     "a file that is not there": (["nvidia-smi", "b"], LINES, 1, "b: No such file"),
     "no start": (["dcgm-dmon", "a"], LINES, 2, "give --start"),
+    "no GPU": (["nvidia-smi", "a"], ["No devices were found"], 1, f"a {FAILED} 'No devices were found'"),
+    "no driver": (["nvidia-smi", "a"], [NO_DRIVER, ""], 1, f'a {FAILED} "{NO_DRIVER}"'),
+    "another driver": (["nvidia-smi", "a"], [MISMATCH, LIBRARY], 1, f"a {FAILED} {MISMATCH!r}"),
+    "no program": (["nvidia-smi", "a"], ["sh: 1: nvidia-smi: not found"], 1, f"{FAILED} 'sh: 1: nv"),
+    "a failure of each second": (["nvidia-smi", "a"], [HEADING, "No devices were found"], 1,
+                                 "a:2: is a failure of nvidia-smi, and no measurement"),
     "a wrong start": (["dcgm-dmon", "a", "--start", "noon"], LINES, 2, "--start 'noon'"),
     "a start of supercloud": (["supercloud", "a", "--start", "2026-11-20"], LINES, 2,
                               "--start is for nvidia-smi and dcgm-dmon only"),

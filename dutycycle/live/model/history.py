@@ -10,8 +10,8 @@ from dutycycle.contract.metering import is_outdated
 TICKS = 600
 """Of each subject: ten minutes at one tick a second."""
 _FEWER = (TICKS, 300, 150, 100, 50)
-_MOST = 1_500_000
-"""Ticks of all subjects together: of four metrics 36 MB."""
+_MOST = 1_000_000
+"""Ticks of all subjects together: of four metrics 24 MB."""
 
 
 def ticks_of_each(subjects: int) -> int:
@@ -20,10 +20,13 @@ def ticks_of_each(subjects: int) -> int:
 
 
 class MetricHistory:
-    """Keeps a column of values for each of ``metrics``; NaN is what was not measured. The newest tick is
-    last."""
+    """Keeps the times of ticks and the values of ``metrics``; NaN is what was not measured.
 
-    __slots__ = ("_columns", "_next", "_size", "_ts", "metrics")
+    All values are in one array, tick by tick: a fleet has tens of thousands of histories, and an array for
+    each metric would cost more than what is in it.
+    """
+
+    __slots__ = ("_next", "_size", "_ts", "_values", "metrics")
 
     def __init__(self, metrics: Sequence[str], size: int = TICKS) -> None:
         self.metrics = tuple(metrics)
@@ -31,7 +34,7 @@ class MetricHistory:
         self._next = 0
         """Where the next tick goes; the rings grow until they are full."""
         self._ts = array("q")
-        self._columns = {name: array("f") for name in metrics}
+        self._values = array("f")
 
     def __len__(self) -> int:
         return len(self._ts)
@@ -49,17 +52,15 @@ class MetricHistory:
         if ts_ms == self.last_ms or is_outdated(ts_ms, self.last_ms):
             return
         if ts_ms < self.last_ms:
-            self._next, self._ts = 0, array("q")
-            self._columns = {name: array("f") for name in self._columns}
-        known = [nan if value is None else value for value in values]
+            self._next, self._ts, self._values = 0, array("q"), array("f")
+        known = array("f", [nan if value is None else value for value in values])
         if len(self._ts) < self._size:
             self._ts.append(ts_ms)
-            for column, value in zip(self._columns.values(), known, strict=True):
-                column.append(value)
+            self._values.extend(known)
         else:
+            width = len(self.metrics)
             self._ts[self._next] = ts_ms
-            for column, value in zip(self._columns.values(), known, strict=True):
-                column[self._next] = value
+            self._values[self._next * width : (self._next + 1) * width] = known
         self._next = (self._next + 1) % self._size
 
     def times(self, most: int = TICKS) -> Sequence[int]:
@@ -68,25 +69,24 @@ class MetricHistory:
 
     def values(self, metric: str, most: int = TICKS) -> Sequence[float]:
         """Return the newest values of a metric, oldest first."""
-        return self._tail(self._columns[metric], most)
+        place, width = self.metrics.index(metric), len(self.metrics)
+        return self._tail(self._values[place::width], most)
 
-    def _tail(self, column: "array[Any]", most: int) -> "array[Any]":
-        """Return the newest of a column: of a full ring the oldest is where the next one goes, else all ends
-        there."""
-        count = min(len(column), most)
-        begin = (self._next - count) % max(len(column), 1)
-        if begin + count <= len(column):
-            return column[begin : begin + count]
-        return column[begin:] + column[: begin + count - len(column)]
+    def _tail(self, column: "array[Any]", most: int, width: int = 1) -> "array[Any]":
+        """Return the newest of a column with ``width`` numbers a tick: of a full ring the oldest is where the
+        next one goes, else all ends there."""
+        count = min(len(self._ts), most)
+        begin = (self._next - count) % max(len(self._ts), 1)
+        column = column if begin == 0 else column[begin * width :] + column[: begin * width]
+        return column[: count * width]
 
     def _resize(self, size: int) -> None:
-        self._ts = self._tail(self._ts, size)
-        self._columns = {name: self._tail(column, size) for name, column in self._columns.items()}
+        values = self._tail(self._values, size, len(self.metrics))
+        self._ts, self._values = self._tail(self._ts, size), values
         self._size, self._next = size, len(self._ts) % size
 
     def copy(self) -> "MetricHistory":
         """Return it as it is now, whatever is added later."""
         other = MetricHistory(self.metrics, self._size)
-        other._next, other._ts = self._next, self._ts[:]
-        other._columns = {name: column[:] for name, column in self._columns.items()}
+        other._next, other._ts, other._values = self._next, self._ts[:], self._values[:]
         return other

@@ -2,11 +2,11 @@
 
 import asyncio
 import time
+from contextlib import suppress
 
 from dutycycle.contract.analyses import written_topics
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.kafka.consumer import Message
-from dutycycle.kafka.errors import BrokerError
 from dutycycle.kafka.reachability import StoppedError, run_until
 from dutycycle.live.model.state import LiveState
 from dutycycle.view.reader import TopicReader
@@ -20,7 +20,6 @@ _AT_ONCE = 500
 """Records between two moments at which a key is heard."""
 _IDLE_S = 3.0
 _IDLE_WAIT_S = 15.0
-_RETRY_S = 1.0
 _CLOCK_S = 1.0
 _SAMPLES = ("pods", "nvml-samples", "cgroup-samples")
 """Without these there is nothing to see. All else may be missing: streams that do not compute it do not make
@@ -35,13 +34,11 @@ async def keep_time(state: LiveState) -> None:
 
 
 class ClusterFollower:
-    """Keeps ``state`` up to date. ``away``: why the broker cannot be read now; empty while it can."""
+    """Keeps ``state`` up to date."""
 
     def __init__(self, settings: Settings, state: LiveState) -> None:
         self.state = state
-        self.away = ""
         self._last_record_s = time.monotonic()
-        self._is_reading = False
         topics = written_topics((*FROM_BEGINNING, *FROM_END), settings.analyses)
         self._reader = TopicReader(
             settings, "dutycycle-live", topics,
@@ -55,31 +52,23 @@ class ClusterFollower:
         """Tell whether all has been read that was said before."""
         return not self._reader.unread(self._reader.caught_up)
 
+    @property
+    def away(self) -> str:
+        """Return why the broker cannot be read now; empty while it can."""
+        return self._reader.away
+
     def problems(self) -> list[str]:
         """Return what keeps it from reading."""
         return [self.away] if self.away else []
 
     async def run(self, stop: asyncio.Event) -> None:
         """Read until ``stop``; a broker that is away is waited for."""
-
-        async def read() -> None:
-            while True:
-                try:
-                    await self._reader.read(self._note_answer)
-                except BrokerError as error:
-                    self.away, self._is_reading = str(error), False
-                    await asyncio.sleep(_RETRY_S)
-
         clock = asyncio.create_task(keep_time(self.state))
         try:
-            await run_until(stop, read())
-        except StoppedError:
-            self._is_reading = False
+            with suppress(StoppedError):
+                await run_until(stop, self._reader.follow())
         finally:
             clock.cancel()
-
-    def _note_answer(self) -> None:
-        self.away, self._is_reading = "", True
 
     def _take(self, topic: str, message: Message) -> None:
         if topic != "dead-letters":
@@ -90,7 +79,7 @@ class ClusterFollower:
         """Wait until no record has come for a moment: the pipeline has worked off what it was given."""
         begun = time.monotonic()
         self._last_record_s = begun
-        while self._is_reading and time.monotonic() - begun < _IDLE_WAIT_S:
+        while self._reader.is_reading and time.monotonic() - begun < _IDLE_WAIT_S:
             if time.monotonic() - self._last_record_s > _IDLE_S:
                 return
             await asyncio.sleep(_WAIT_S)

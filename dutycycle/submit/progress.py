@@ -47,8 +47,9 @@ class JobProgress:
             return self._timed_out(self.timeout_s)
         return outcome
 
-    def changes(self, broker_away: str | None = None) -> Iterator[str]:
-        """Yield a line for each change since the last call. ``broker_away``: why nothing is read."""
+    def changes(self, broker_away: str = "") -> Iterator[str]:
+        """Yield a line for each change since the last call. ``broker_away``: why nothing is read;
+        empty while it is."""
         for entry in self.follower.entries:
             pods = self.follower.pods_of(entry)
             if not pods and entry.uid in self.follower.things:
@@ -57,9 +58,9 @@ class JobProgress:
                 name, state = pod["metadata"]["name"], self.follower.state(pod)
                 if str(entry) != f"pod/{name}" or not state.ended:  # of a Pod the outcome says it
                     yield from self._new(f"pod {name}", state.words)
-        api_away = next(iter(self.follower.away.values()), None)
+        api_away = next(iter(self.follower.away.values()), "")
         for whose, away in (("API server", api_away), ("broker", broker_away)):
-            if away is not None:
+            if away:
                 yield from self._new(whose, f"{away}; the job goes on, and it is tried again")
             elif whose in self._reported:
                 yield from self._new(whose, "answers")

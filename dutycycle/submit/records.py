@@ -14,7 +14,6 @@ from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import TICK_TOPICS, full_name
 from dutycycle.contract.trace import TraceWriter
 from dutycycle.kafka.consumer import Message
-from dutycycle.kafka.errors import BrokerError
 from dutycycle.kafka.reachability import wait_for_broker
 from dutycycle.kafka.topics import topics_there
 from dutycycle.submit.objects import CannotRunError
@@ -25,7 +24,6 @@ from dutycycle.view.reader import TopicReader
 
 _TOPICS = (*TICK_TOPICS, "pods", "cycles", "profiles")
 _TAKE_S = 0.5
-_RETRY_S = 1.0
 _BROKER_S = 15.0
 _UNKNOWN = 10_000
 """So many records of pods are kept that are not known to be ours: the API server may tell us later."""
@@ -33,10 +31,7 @@ _STEP = "gpu_util_pct"
 
 
 class Records:
-    """Reads from ``start`` to ``stop``. ``pods``: those of the run, by uid, as they are known now.
-
-    ``away``: why nothing is read just now.
-    """
+    """Reads from ``start`` to ``stop``. ``pods``: those of the run, by uid, as they are known now."""
 
     def __init__(
         self,
@@ -54,11 +49,16 @@ class Records:
         self._unknown: dict[str, Message] = {}
         self._finished: set[str] = set()
         self._task: asyncio.Task[None] | None = None
+        self._reader: TopicReader | None = None
         self.samples = 0
-        self.away: str | None = None
         self.periods_s: dict[str, float] = {}
         """The shortest cycle of GPU utilization, by uid of a pod; where its training reports it, its step."""
         self._reporting: set[str] = set()
+
+    @property
+    def away(self) -> str:
+        """Return why nothing is read just now; empty while it is, and before ``start``."""
+        return self._reader.away if self._reader is not None else ""
 
     async def start(self) -> None:
         """Be at the ends of the topics. Raises ``DutycycleError``, also where there are no samples."""
@@ -101,23 +101,15 @@ class Records:
         return all(uid in self._finished for uid, pod in self._pods().items() if pod["spec"].get("nodeName"))
 
     async def _read(self, topics: list[str], answered: asyncio.Event) -> None:
-        def note_answer() -> None:
-            self.away = None
-            answered.set()
-
         with TraceWriter(str(self._path)) as trace:
-            reader = TopicReader(
+            self._reader = TopicReader(
                 self._settings, "dutycycle-run", topics, lambda _: "end",
                 lambda topic, message: self._feed(topic, message, trace),
             )  # fmt: skip
-            while True:
-                try:
-                    await reader.read(note_answer)
-                except BrokerError as error:
-                    self.away = str(error)
-                    await asyncio.sleep(_RETRY_S)
-                finally:
-                    self._write_known(trace)
+            try:
+                await self._reader.follow(answered.set)
+            finally:
+                self._write_known(trace)
 
     def _write_known(self, trace: TraceWriter) -> None:
         """Write the records of pods of which the API server has told since that they are ours."""

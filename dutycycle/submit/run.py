@@ -176,7 +176,7 @@ class JobRun:
             self._view.clear()
 
     def _show(self, progress: JobProgress, logs: Logs | None, now_s: float, past_s: float | None) -> None:
-        away = self._records.away if self._records is not None else None
+        away = self._records.away if self._records is not None else ""
         for line in (*progress.changes(away), *(logs.look() if logs is not None else ())):
             self._view.line(line)
         running_s = now_s - progress.began_s if progress.began_s is not None else None

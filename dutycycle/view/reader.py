@@ -8,9 +8,11 @@ from dutycycle.contract.log import TopicPartition
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import full_name, short_name
 from dutycycle.kafka.consumer import Consumer, Message, Start
+from dutycycle.kafka.errors import BrokerError
 from dutycycle.kafka.topics import topics_there
 
 _WAIT_S = 0.5
+_RETRY_S = 1.0
 _LOOK_S = 30.0
 """So often topics that are missing are looked for: streams may only just begin."""
 
@@ -42,12 +44,34 @@ class TopicReader:
         self._optional = {full_name(settings.topic_prefix, topic) for topic in optional}
         self.next: dict[TopicPartition, int] = {}
         """Where each partition goes on."""
+        self.away = ""
+        """Why ``follow`` cannot read now; empty while it can, and before it tried."""
+        self.is_reading = False
+        """Whether the broker answers ``follow`` now."""
         self.caught_up = {topic: asyncio.Event() for topic in topics}
         """Set when all is read that was there at the start; a topic that is not there has nothing."""
 
     def unread(self, topics: Collection[str]) -> list[str]:
         """Tell which of ``topics`` were not read yet as far as they were there at the start."""
         return [topic for topic in topics if topic in self.caught_up and not self.caught_up[topic].is_set()]
+
+    async def follow(self, answered: Callable[[], None] = lambda: None) -> None:
+        """Read until cancelled; a broker that is away, and a topic that is not there, are waited for.
+        ``answered``: as of ``read``."""
+
+        def note_answer() -> None:
+            self.away, self.is_reading = "", True
+            answered()
+
+        try:
+            while True:
+                try:
+                    await self.read(note_answer)
+                except BrokerError as error:
+                    self.away, self.is_reading = str(error), False
+                    await asyncio.sleep(_RETRY_S)
+        finally:
+            self.is_reading = False
 
     async def read(self, answered: Callable[[], None]) -> None:
         """Read until cancelled; ``answered`` is called when the broker has answered. Raises ``BrokerError``

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dutycycle.kube.resources import gpu_request
+from dutycycle.submit.amounts import refused_amount, refused_amounts
 from dutycycle.submit.documents import ManifestDocument
 
 Spec = Mapping[str, Any]
@@ -17,12 +18,14 @@ _REFERENCES = {"workflowTemplateRef": "WorkflowTemplate", "taskRef": "Task", "pi
 @dataclass(frozen=True, slots=True)
 class AskedPod:
     """Holds a pod template of a file. ``role``: where it stands in it, such as ``Worker``. ``note``: what the
-    file does not say of it; None where it says all."""
+    file does not say of it; None where it says all. ``refused``: sentences on what the API server refuses of
+    it."""
 
     role: str
     namespace: str
     spec: Spec
     note: str | None = None
+    refused: tuple[str, ...] = ()
 
     @property
     def gpus(self) -> float:
@@ -44,55 +47,74 @@ def pods_of(
 ) -> AskedPods:
     """Return the pod templates of an object; ``namespace``: of one that names none.
 
-    ``documents``: all of the files, in which the runtime of a TrainJob may stand.
+    ``documents``: all of the files, in which the runtime of a TrainJob may stand, or the template of a
+    Workflow. A template counts by itself where none of them makes pods.
     """
-    if not document.has_pods:
+    if not document.has_pods and not (
+        document.is_template and not any(other.has_pods for other in documents)
+    ):
         return AskedPods((), "it makes no pods")
     spec, own = document.spec, document.namespace or namespace
     if document.kind == "TrainJob":
         return _train_job(spec, own, documents)
-    specs = list(_spark(spec) if document.kind.endswith("SparkApplication") else _specs(spec, ""))
-    pods = [AskedPod(role, own, pod_spec) for role, pod_spec in specs]
-    return AskedPods(pods, None if pods else _elsewhere(document))
+    if document.kind.endswith("SparkApplication"):
+        return AskedPods(list(_spark(spec, own)))
+    pods = [
+        AskedPod(role, own, pod, refused=_refused(part, path))
+        for role, pod, path, part in _specs(spec, "", "spec")
+    ]
+    return AskedPods(pods) if pods else _elsewhere(document, own, documents)
 
 
-def _specs(part: Any, role: str) -> Iterator[tuple[str, Spec]]:
-    """Yield pod specs in ``part``, with the name of what holds their template.
+def _refused(part: Any, path: str) -> tuple[str, ...]:
+    return tuple(refused_amounts(part, path))
+
+
+def _specs(part: Any, role: str, path: str) -> Iterator[tuple[str, Spec, str, Any]]:
+    """Yield pod specs in ``part``, which stands at ``path``: the name of what holds their template, the spec,
+    and the path and the part that it was made of.
 
     A container that stands by itself, as in a template of an Argo workflow, is a pod; the steps of a Tekton
     task are the containers of one.
     """
     if isinstance(part, Mapping):
         if isinstance(part.get("containers"), list):
-            yield role, part
+            yield role, part, path, part
             return
         if isinstance(part.get("image"), str):
-            yield role, {"containers": [part]}
+            yield role, {"containers": [part]}, path, part
             return
         steps = part.get("steps")
         if isinstance(steps, list) and any(isinstance(step, Mapping) and "image" in step for step in steps):
-            yield role, {"containers": steps}
+            yield role, {"containers": steps}, path, part
             return
         for name, inner in part.items():
             unnamed = name in ("template", "spec", "container", "script", "containerSet")
-            yield from _specs(inner, role if unnamed else str(name))
+            yield from _specs(inner, role if unnamed else str(name), f"{path}.{name}")
     elif isinstance(part, list):
-        for inner in part:
-            named = inner.get("name", role) if isinstance(inner, Mapping) else role
-            yield from _specs(inner, str(named))
+        for number, inner in enumerate(part):
+            names = inner if isinstance(inner, Mapping) else {}
+            named = names.get("name") or names.get("groupName") or role
+            yield from _specs(inner, str(named), f"{path}[{number}]")
 
 
-def _spark(spec: Spec) -> Iterator[tuple[str, Spec]]:
+def _spark(spec: Spec, namespace: str) -> Iterator[AskedPod]:
     """Yield driver and executors. Their memory is not stated: Spark adds its overhead to what the file
     says."""
-    application = spec.get("template") or spec  # of a ScheduledSparkApplication
+    is_scheduled = bool(spec.get("template"))  # a ScheduledSparkApplication
+    application, path = (spec["template"], "spec.template") if is_scheduled else (spec, "spec")
     for role in ("driver", "executor"):
         part = application.get(role) or {}
-        gpu, cores = part.get("gpu") or {}, part.get("coreRequest") or part.get("cores")
-        asked = {gpu.get("name"): gpu.get("quantity"), "cpu": cores}
-        limits = {name: amount for name, amount in asked.items() if name and amount is not None}
+        gpu, cores = part.get("gpu") or {}, "coreRequest" if part.get("coreRequest") else "cores"
+        asked = {gpu.get("name"): (gpu.get("quantity"), "gpu.quantity"), "cpu": (part.get(cores), cores)}
+        requests = {name: amount for name, (amount, _) in asked.items() if name and amount is not None}
+        refused = [
+            sentence for name, (amount, key) in asked.items() if name
+            for sentence in refused_amount(name, amount, f"{path}.{role}.{key}")
+        ]  # fmt: skip
         image = part.get("image") or application.get("image")
-        yield role, {"containers": [{"name": role, "image": image, "resources": {"requests": limits}}]}
+        containers = [{"name": role, "image": image, "resources": {"requests": requests}}]
+        yield AskedPod(role, namespace, {"containers": containers}, refused=tuple(refused))
 
 
 def _train_job(spec: Spec, namespace: str, documents: Sequence[ManifestDocument]) -> AskedPods:
@@ -107,8 +129,11 @@ def _train_job(spec: Spec, namespace: str, documents: Sequence[ManifestDocument]
         (document for document in documents if (document.kind, document.name) == (kind, name)), None
     )
     if runtime is not None:
+        refused = _refused(trainer, "spec.trainer")
         pods = [
-            AskedPod(role, namespace, _with_trainer(pod, stated) if is_trainer else pod)
+            AskedPod(role, namespace, _with_trainer(pod, stated), refused=refused)
+            if is_trainer
+            else AskedPod(role, namespace, pod, refused=_refused(pod, f"{runtime}: {role}"))
             for role, pod, is_trainer in _of_runtime(runtime.spec)
         ]
         return AskedPods(pods, None if pods else f"{runtime.where}: {runtime} has no pod template")
@@ -118,8 +143,9 @@ def _train_job(spec: Spec, namespace: str, documents: Sequence[ManifestDocument]
     )
     if "image" not in stated:
         return AskedPods((), f"no prediction: it names no image, and {where}")
-    pod = AskedPod(_TRAINER, namespace, {"containers": [{"name": _TRAINER, **stated}]}, f"by itself: {where}")
-    return AskedPods([pod])
+    spec = {"containers": [{"name": _TRAINER, **stated}]}
+    refused = _refused(trainer, "spec.trainer")
+    return AskedPods([AskedPod(_TRAINER, namespace, spec, f"by itself: {where}", refused)])
 
 
 def _of_runtime(spec: Spec) -> Iterator[tuple[str, Spec, bool]]:
@@ -128,7 +154,7 @@ def _of_runtime(spec: Spec) -> Iterator[tuple[str, Spec, bool]]:
     for job in jobs:
         template, role = job.get("template") or {}, str(job.get("name") or "")
         labels = (template.get("metadata") or {}).get("labels") or {}
-        for _, pod in _specs(template, role):
+        for _, pod, _, _ in _specs(template, role, ""):
             yield role, pod, labels.get(_STEP, "") == "trainer" or role == _TRAINER
 
 
@@ -144,11 +170,24 @@ def _with_trainer(pod: Spec, stated: Spec) -> Spec:
     }
 
 
-def _elsewhere(document: ManifestDocument) -> str:
-    """Tell where what its pods run is said, if not in it."""
+def _elsewhere(
+    document: ManifestDocument, namespace: str, documents: Sequence[ManifestDocument]
+) -> AskedPods:
+    """Return the pods of the object that it refers to; without that one in ``documents`` tell where what its
+    pods run is said."""
     if document.runs_in is not None:
-        return f"no prediction: it runs in the pods of {document.runs_in}, which are there already"
+        return AskedPods(
+            (), f"no prediction: it runs in the pods of {document.runs_in}, which are there already"
+        )
     for key, kind in _REFERENCES.items():
-        if isinstance(reference := document.spec.get(key), Mapping):
-            return f"no prediction: its pods stand in {kind} {reference.get('name')}: give that file instead"
-    return "no prediction: what its pods run does not stand in the file: its controller adds it"
+        if not isinstance(reference := document.spec.get(key), Mapping):
+            continue
+        kind = f"Cluster{kind}" if reference.get("clusterScope") is True else kind
+        for other in documents:
+            if (other.kind, other.name) == (kind, reference.get("name")):
+                return pods_of(other, namespace)
+        missing = f"its pods stand in {kind} {reference.get('name')}: give that file too, or instead"
+        return AskedPods((), f"no prediction: {missing}")
+    return AskedPods(
+        (), "no prediction: what its pods run does not stand in the file: its controller adds it"
+    )

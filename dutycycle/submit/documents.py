@@ -23,6 +23,8 @@ _MAKERS = re.compile(
     r"\w*(?:Job|Workflow|InferenceService)|(?:Task|Pipeline)Run|(?:Scheduled)?SparkApplication|FlinkDeployment"
 )
 """Kinds that make pods, though what runs in them may stand in another object."""
+_HELM = re.compile(r"\{\{-? *(?:[.$\w(]|/\*)").search
+_UNRENDERED = ": it looks like a template of Helm: give what helm template RELEASE CHART prints"
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # as the API server takes them for names that it makes
 
 
@@ -76,6 +78,11 @@ class ManifestDocument:
         return _MAKERS.fullmatch(self.kind) is not None or _has_containers(self.spec)
 
     @property
+    def is_template(self) -> bool:
+        """Tell whether it says what containers pods have, and makes none."""
+        return _TEMPLATES.fullmatch(self.kind) is not None and _has_containers(self.spec)
+
+    @property
     def never_ends(self) -> bool:
         """Tell whether its pods are to run for ever."""
         return _ENDLESS.fullmatch(self.kind) is not None
@@ -92,8 +99,9 @@ class ManifestDocument:
         return f"{self.kind.lower()}/{self.name}"
 
 
-def read_documents(files: Sequence[str]) -> list[ManifestDocument]:
-    """Return the objects of all files, in their order. Raises ``SettingError``."""
+def read_documents(files: Sequence[str], *, templates: bool = False) -> list[ManifestDocument]:
+    """Return the objects of all files, in their order. Raises ``SettingError``, also where none makes pods;
+    with ``templates`` one that says what pods have is enough."""
     documents = [document for file in files for document in _of_file(file)]
     seen: dict[tuple[str, str, str | None], ManifestDocument] = {}
     for document in documents:
@@ -101,7 +109,7 @@ def read_documents(files: Sequence[str]) -> list[ManifestDocument]:
         if who in seen:
             raise SettingError(f"{document.where}: {document} stands in {seen[who].where} already")
         seen[who] = document
-    if not any(document.has_pods for document in documents):
+    if not any(document.has_pods or (templates and document.is_template) for document in documents):
         raise SettingError(
             f"{', '.join(files)}: no object in it is known to make pods: expected a Pod, a Job, or another "
             "kind whose spec has containers or an image"
@@ -119,7 +127,8 @@ def _of_file(file: str) -> Iterator[ManifestDocument]:
     except UnicodeDecodeError as error:
         raise SettingError(f"{name}: is no text in UTF-8") from error
     except yaml.YAMLError as error:
-        raise SettingError(f"{name}{_place(error)}: is no YAML: {_problem(error)}") from error
+        fix = _UNRENDERED if _HELM(text) else ""
+        raise SettingError(f"{name}{_place(error)}: is no YAML: {_problem(error)}{fix}") from error
     number = 0
     for thing in things:
         if thing is None:  # nothing between two lines of ---

@@ -33,14 +33,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Print what each pod template will need. Status 1 where of an object nothing can be predicted, which
-    is said."""
+    """Print what each pod template will need. Status 2 where the API server refuses one, and 1 where of an
+    object nothing can be predicted, which is said."""
     url = settings.records or default_records_url()
-    documents = read_documents(args.files)
+    documents = read_documents(args.files, templates=True)
+    makers = [document for document in documents if document.has_pods]
     answers = [
         answer
-        for document in documents
-        if document.has_pods
+        for document in makers or [document for document in documents if document.is_template]
         for answer in _answers(document, args.namespace, documents, url)
     ]
     if args.format == "json":
@@ -48,22 +48,28 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     else:
         for answer in answers:
             print("\n".join(_lines(answer)))  # noqa: T201
+    if any("refused" in answer for answer in answers):
+        return 2
     return 1 if any("missing" in answer for answer in answers) else 0
 
 
 def _answers(
     document: ManifestDocument, namespace: str, documents: list[ManifestDocument], url: str
 ) -> Iterator[dict[str, Any]]:
-    """Yield one answer for each pod template of an object, as JSON has it; ``missing`` or ``unknown`` says
-    why there are no figures."""
+    """Yield one answer for each pod template of an object, as JSON has it; ``missing``, ``refused`` or
+    ``unknown`` says why there are no figures."""
     head = {"kind": document.kind, "name": document.written_name}
     asked = pods_of(document, namespace, documents)
     if asked.missing is not None:
         yield head | {"missing": asked.missing}
     for pod in asked.pods:
-        answer = head | {"namespace": pod.namespace, "gpus": pod.gpus}
+        answer: dict[str, Any] = head | {"namespace": pod.namespace}
         if pod.role:
             answer["role"] = pod.role
+        if pod.refused:
+            yield answer | {"refused": list(pod.refused)}
+            continue
+        answer["gpus"] = pod.gpus
         if pod.note is not None:
             answer["note"] = pod.note
         prediction = prediction_of(pod, pod_peaks(url, Which(namespace=pod.namespace)))
@@ -94,6 +100,8 @@ def _lines(answer: Mapping[str, Any]) -> Iterator[str]:
         yield f"  {answer['note']}"
     if "missing" in answer:
         yield f"  {answer['missing']}"
+    elif "refused" in answer:
+        yield from (f"  the API server refuses {sentence}" for sentence in answer["refused"])
     elif "unknown" in answer:
         yield f"  no prediction: {answer['unknown']}"
     else:

@@ -228,6 +228,99 @@ def test_pods_of_kinds_that_have_no_pod_template(
     assert [(one.role, one.spec["containers"][0]["image"], one.gpus) for one in found] == pods
 
 
+LIMITS = "{containers: [{image: x, resources: {limits: {%s}}}]}"
+IN_POD = "spec.containers[0].resources.limits"
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "sentences"),
+    [
+        ("Pod", LIMITS % "memory: 1X", [f"{IN_POD}.memory: '1X' is no quantity"]),
+        ("Pod", LIMITS % "nvidia.com/gpu: -1", [f"{IN_POD}.nvidia.com/gpu: '-1' is below 0"]),
+        ("Pod", LIMITS % "nvidia.com/gpu: 1.5", [f"{IN_POD}.nvidia.com/gpu: '1.5' is no whole number"]),
+        ("Pod", LIMITS % "nvidia.com/gpu: 1500m, memory: 1 Gi",
+         [f"{IN_POD}.nvidia.com/gpu: '1500m' is no", f"{IN_POD}.memory: '1 Gi' is no quantity"]),
+        ("Pod", "{containers: [{image: x, resources: {requests: {cpu: 3}, limits: {cpu: 2}}}]}",
+         ["spec.containers[0].resources.requests.cpu: '3' is more than its limit, '2'"]),
+        ("Pod", "{containers: [{image: x, resources: {limits: 8}}]}", [f"{IN_POD}: 8 names no resources"]),
+        ("Pod", "{containers: [{image: x}], initContainers: [{image: y, resources: {limits: {cpu: -1}}}]}",
+         ["spec.initContainers[0].resources.limits.cpu: '-1' is below 0"]),
+        ("Pod", "{containers: [{image: x, resources: big}]}", ["spec.containers[0].resources: 'big'"]),
+        ("Pod", "{containers: [x]}", ["spec.containers: ['x'] is no list of containers"]),
+        ("Pod", "{containers: [{image: x}], initContainers: {a: b}}", ["spec.initContainers: {'a': 'b'}"]),
+        ("PyTorchJob", "{pytorchReplicaSpecs: {Master: {template: {spec: %s}}}}" % (LIMITS % "cpu: x"),
+         ["spec.pytorchReplicaSpecs.Master.template.spec.containers[0].resources.limits.cpu: 'x' is no"]),
+        ("RayJob", "{rayClusterSpec: {workerGroupSpecs: [{groupName: a, template: {spec: %s}}]}}"
+         % (LIMITS % "cpu: x"),
+         ["spec.rayClusterSpec.workerGroupSpecs[0].template.spec.containers[0].resources.limits.cpu: 'x'"]),
+        ("Workflow", "{templates: [{name: a, container: {image: x, resources: {limits: {cpu: x}}}}]}",
+         ["spec.templates[0].container.resources.limits.cpu: 'x' is no quantity"]),
+        ("SparkApplication", "{driver: {coreRequest: 1X}, image: s}",
+         ["spec.driver.coreRequest: '1X' is no quantity"]),
+        ("SparkApplication", "{executor: {gpu: {name: nvidia.com/gpu, quantity: 0.5}}, image: s}",
+         ["spec.executor.gpu.quantity: '0.5' is no whole number"]),
+        ("TrainJob", "{trainer: {image: x, resourcesPerNode: {limits: {nvidia.com/gpu: two}}}}",
+         ["spec.trainer.resourcesPerNode.limits.nvidia.com/gpu: 'two' is no quantity"]),
+    ],
+)  # fmt: skip
+def test_amounts_that_the_api_server_refuses(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str, spec: str, sentences: list[str]
+) -> None:
+    """They are said with their place, and what stands beside them is predicted."""
+    (tmp_path / "job.yaml").write_text(f"{of_kind(kind, spec)}---\n{POD}")
+    url = f"sqlite:///{tmp_path}/records.db"
+    with RecordsWriter(url) as writer:
+        writer.write("pod-peaks", encode(peaks(pod("p", finished_ms=NOW), 10.0)))
+    command = ["predict", str(tmp_path / "job.yaml"), "--records", url, "-n", "ml"]
+    assert main(command) == 2
+    text = capsys.readouterr().out
+    assert [f"  the API server refuses {sentence}" in text for sentence in sentences] == [True] * len(
+        sentences
+    )
+    assert "pod/new\n  from 1 ended pod with the same image" in text
+    assert main([*command, "--format", "json"]) == 2
+    answers = orjson.loads(capsys.readouterr().out)
+    (refused,) = [answer["refused"] for answer in answers if "refused" in answer]
+    assert len(refused) == len(sentences)
+    assert answers[-1]["pods"] == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec"),
+    [
+        ("Pod", LIMITS % "memory: 1.5Gi, cpu: 100m, nvidia.com/gpu: 1e0, ephemeral-storage: 1E"),
+        ("Workflow", "{templates: [{name: a, container: {image: x, resources: {limits:"
+         " {nvidia.com/gpu: '{{inputs.parameters.gpus}}'}}}}]}"),
+    ],
+)  # fmt: skip
+def test_amounts_that_the_api_server_takes(tmp_path: Path, kind: str, spec: str) -> None:
+    assert [one.refused for one in asked(of_kind(kind, spec), tmp_path)] == [()]
+
+
+WORKFLOW_TEMPLATE = "{templates: [{name: a, container: {image: x}}, {name: b, script: {image: y}}]}"
+
+
+@pytest.mark.parametrize(
+    ("text", "roles"),
+    [
+        (of_kind("WorkflowTemplate", WORKFLOW_TEMPLATE), ["a", "b"]),
+        (of_kind("ClusterWorkflowTemplate", WORKFLOW_TEMPLATE), ["a", "b"]),
+        (of_kind("CronWorkflow", f"{{workflowSpec: {WORKFLOW_TEMPLATE}}}"), ["a", "b"]),
+        (of_kind("Workflow", "{workflowTemplateRef: {name: x}}") + "---\n"
+         + of_kind("WorkflowTemplate", WORKFLOW_TEMPLATE), ["a", "b"]),
+    ],
+)  # fmt: skip
+def test_templates_of_argo(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, roles: list[str]
+) -> None:
+    (tmp_path / "job.yaml").write_text(text)
+    url = f"sqlite:///{tmp_path}/records.db"
+    with RecordsWriter(url) as writer:
+        writer.write("pod-peaks", encode(peaks(pod("p", finished_ms=NOW), 10.0)))
+    assert main(["predict", str(tmp_path / "job.yaml"), "--records", url, "--format", "json"]) == 0
+    assert [answer["role"] for answer in orjson.loads(capsys.readouterr().out)] == roles
+
+
 @pytest.mark.parametrize(
     ("kind", "spec", "said"),
     [

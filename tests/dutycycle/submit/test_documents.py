@@ -96,6 +96,8 @@ def test_what_never_ends(tmp_path: Path, kinds: tuple[str, ...], never_ends: boo
         ("\na: [", "line 2: is no YAML"),
         ("a: b: c", "line 1: is no YAML: mapping values are not allowed here"),
         ("!!python/object:os.system {}", "is no YAML"),
+        ("kind: {{ .Values.kind }}\n", "it looks like a template of Helm: give what helm template RELEASE"),
+        ("{{- if .Values.x }}\nkind: Pod\n{{- end }}\n", "it looks like a template of Helm"),
         ("- 1", "object 1: is no object: expected apiVersion, kind and metadata"),
         ("kind: Pod", "object 1: has no apiVersion"),
         ("apiVersion: v1\nkind: 7", "object 1: has no kind"),

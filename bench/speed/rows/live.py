@@ -18,6 +18,9 @@ from dutycycle.contract.topics import TOPICS
 
 _FLEET_GPUS = 2
 _EARLY_ALONE = "300s"
+_STARTS_S = 10
+"""Nodes begin one after another in so many seconds: nobody starts all collectors of a cluster in the same
+one. What is evaluated every ten seconds from a node's first tick on is spread as in a cluster then."""
 _OF_SOURCE = {"nvml": GPU, "cgroup": HOST}
 
 
@@ -65,7 +68,9 @@ def live(bench: Bench) -> None:
     """Everything on, snapshots at their default; a node sends two samples a second."""
     nodes, warm, seconds = bench.size.live
     bench.note(
-        "live.how", f"{nodes} nodes with two samples a second each, for {seconds} s after {warm} s before"
+        "live.how",
+        f"{nodes} nodes with two samples a second each, which begin in {_STARTS_S} different seconds, for "
+        f"{seconds} s after {warm} s before",
     )
     gained, found = _keep_up(bench, ours(), bench.size.live)
     centiles = quantiles(found, n=100)
@@ -136,26 +141,30 @@ def _keep_up(
     nodes, warm, seconds = size
     topics = Topics(bench.broker)
     topics.create(nodes)
-    load = ticks(nodes, warm + seconds, (GPU, HOST), gpus)
+    load = [
+        [sample for place, sample in enumerate(tick) if place // 2 % _STARTS_S <= second]
+        for second, tick in enumerate(ticks(nodes, warm + seconds, (GPU, HOST), gpus))
+    ]
+    sent = sum(map(len, load))
     with working(who, topics, bench.folder, bench.last) as worker:
         topics.fill(load[0][:2])
         worker.wait(lambda: worker.taken() >= 2)
         alone_mb = worker.memory_mb()
         topics.fill([*load[0][2:], *chain.from_iterable(load[1 : warm // 2])])
-        worker.wait(lambda: worker.taken() >= nodes * warm)
+        worker.wait(lambda: worker.taken() >= sum(map(len, load[: warm // 2])))
         bench.say(f"{nodes} nodes in real time, for {warm // 2 + seconds} s")
         topics.pace(load[warm // 2 : warm])
         with Arrivals(topics) as arrivals:
             before = _state(worker, topics)
             sent_s = topics.pace(load[warm:])
             after = _state(worker, topics)
-            worker.wait(lambda: worker.taken() >= 2 * nodes * (warm + seconds))
+            worker.wait(lambda: worker.taken() >= sent)
             time.sleep(1)
         memory_mb = worker.memory_mb()
     topics.delete()
     gained = {name: after[name] - before[name] for name in before}
     gained |= {"alone_mb": alone_mb, "memory_mb": memory_mb}
-    gained["behind"] = 2 * nodes * (warm + seconds) - after["taken"]
+    gained["behind"] = sent - after["taken"]
     return gained, list(latencies_ms(arrivals.records, sent_s))
 
 

@@ -349,6 +349,9 @@ async def test_every_figure_leads_to_how_it_is_made(tmp_path: Path) -> None:
         for path in ("fleet", "history", "job?uid=job-pod-d"):
             for place in re.findall(r'href="about#([^"]+)"', await text(client, path)):
                 assert place in checked.ids, (path, place)
+        figures = re.findall("<dt>(.+?)</dt>", await text(client, "job?uid=job-pod-d"))
+        assert len(figures) == 13
+        assert [name for name in figures if "about#" not in name] == []
 
 
 async def test_a_job_is_compared_with_any_other_in_two_clicks(tmp_path: Path) -> None:

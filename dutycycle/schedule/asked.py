@@ -38,7 +38,9 @@ def _of_cpu(pod: AskedPod, prediction: Prediction) -> Iterator[str]:
 
 def _of_gpus(pod: AskedPod, prediction: Prediction) -> Iterator[str]:
     memory, use = prediction.high("gpu_mem_bytes"), prediction.high("gpu_util_pct")
-    if not pod.gpus:
+    if pod.gpus is None:
+        yield "GPUs: those of its resource claims, which the pod does not count"
+    elif not pod.gpus:
         yield "GPUs: it asks for none"
     elif use is not None and use < 1:
         yield f"GPUs: no similar pod used any; it asks for {pod.gpus:g}"

@@ -28,10 +28,10 @@ class AskedPod:
     refused: tuple[str, ...] = ()
 
     @property
-    def gpus(self) -> float:
-        """Return how many GPUs it asks for, slices and shares too; 0 for none, and where a resource claim may
-        hold some."""
-        return gpu_request(self.spec) or 0.0
+    def gpus(self) -> float | None:
+        """Return how many GPUs it asks for, slices and shares too; 0 for none, None where a resource claim
+        may hold some."""
+        return gpu_request(self.spec)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +98,18 @@ def _specs(part: Any, role: str, path: str) -> Iterator[tuple[str, Spec, str, An
             yield from _specs(inner, str(named), f"{path}[{number}]")
 
 
+def _object(part: Any) -> Spec:
+    return part if isinstance(part, Mapping) else {}
+
+
 def _spark(spec: Spec, namespace: str) -> Iterator[AskedPod]:
     """Yield driver and executors. Their memory is not stated: Spark adds its overhead to what the file
     says."""
-    is_scheduled = bool(spec.get("template"))  # a ScheduledSparkApplication
+    is_scheduled = isinstance(spec.get("template"), Mapping)  # a ScheduledSparkApplication
     application, path = (spec["template"], "spec.template") if is_scheduled else (spec, "spec")
     for role in ("driver", "executor"):
-        part = application.get(role) or {}
-        gpu, cores = part.get("gpu") or {}, "coreRequest" if part.get("coreRequest") else "cores"
+        part = _object(application.get(role))
+        gpu, cores = _object(part.get("gpu")), "coreRequest" if part.get("coreRequest") else "cores"
         asked = {gpu.get("name"): (gpu.get("quantity"), "gpu.quantity"), "cpu": (part.get(cores), cores)}
         requests = {name: amount for name, (amount, _) in asked.items() if name and amount is not None}
         refused = [
@@ -119,9 +123,8 @@ def _spark(spec: Spec, namespace: str) -> Iterator[AskedPod]:
 
 def _train_job(spec: Spec, namespace: str, documents: Sequence[ManifestDocument]) -> AskedPods:
     """Return the pods of its runtime, and in them what the trainer says instead."""
-    reference = spec.get("runtimeRef") or {}
+    reference, trainer = _object(spec.get("runtimeRef")), _object(spec.get("trainer"))
     kind, name = str(reference.get("kind") or "ClusterTrainingRuntime"), str(reference.get("name") or "")
-    trainer = spec.get("trainer") or {}
     stated = {key: trainer[key] for key in ("image", "command", "args") if trainer.get(key)}
     if trainer.get("resourcesPerNode"):
         stated["resources"] = trainer["resourcesPerNode"]

@@ -25,6 +25,7 @@ _MAKERS = re.compile(
 """Kinds that make pods, though what runs in them may stand in another object."""
 _HELM = re.compile(r"\{\{-? *(?:[.$\w(]|/\*)").search
 _UNRENDERED = ": it looks like a template of Helm: give what helm template RELEASE CHART prints"
+_MOST_VALUES = 1_000_000
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # as the API server takes them for names that it makes
 
 
@@ -135,6 +136,11 @@ def _of_file(file: str) -> Iterator[ManifestDocument]:
             continue
         for member in thing["items"] if _is_list(thing) else [thing]:
             number += 1
+            if _is_endless(member):
+                raise SettingError(
+                    f"{name}, object {number}: its aliases (*name) make more than {_MOST_VALUES:,} values of "
+                    "it, or stand in what they name"
+                )
             yield _document(member, f"{name}, object {number}")
     if not number:
         raise SettingError(f"{name}: there is no object in it")
@@ -157,6 +163,16 @@ def _is_list(thing: object) -> bool:
     )
 
 
+def _is_endless(thing: object) -> bool:
+    """Tell whether it has more values than an object that the API server takes: it is read as a tree."""
+    waiting, count = [thing], 0
+    while waiting and count <= _MOST_VALUES:
+        count += 1
+        part = waiting.pop()
+        waiting.extend(part.values() if isinstance(part, dict) else part if isinstance(part, list) else ())
+    return count > _MOST_VALUES
+
+
 def _document(thing: object, where: str) -> ManifestDocument:
     if not isinstance(thing, dict):
         raise SettingError(f"{where}: is no object: expected apiVersion, kind and metadata")
@@ -169,6 +185,7 @@ def _document(thing: object, where: str) -> ManifestDocument:
     if not meta.get("name"):
         # Here, not by the API server: a name that is known beforehand can be looked for after a lost answer.
         meta = meta | {"name": meta["generateName"] + "".join(secrets.choice(_LETTERS) for _ in range(5))}
+    meta = {key: value for key, value in meta.items() if key != "namespace" or value is not None}
     for key in ("name", "namespace"):
         if not isinstance(meta.get(key, ""), str):
             raise SettingError(f"{where}: metadata.{key} is {meta[key]!r}: put it in quotes")

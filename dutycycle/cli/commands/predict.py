@@ -69,7 +69,8 @@ def _answers(
         if pod.refused:
             yield answer | {"refused": list(pod.refused)}
             continue
-        answer["gpus"] = pod.gpus
+        if pod.gpus is not None:
+            answer["gpus"] = pod.gpus
         if pod.note is not None:
             answer["note"] = pod.note
         prediction = prediction_of(pod, pod_peaks(url, Which(namespace=pod.namespace)))

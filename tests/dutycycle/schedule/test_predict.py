@@ -72,6 +72,14 @@ def test_a_pod_without_gpus_is_told_so(tmp_path: Path) -> None:
     assert "GPUs: it asks for none" in advice(new, found)
 
 
+def test_gpus_of_a_claim_are_not_none(tmp_path: Path) -> None:
+    claims = "  resourceClaims: [{name: g, resourceClaimTemplateName: t}]\n"
+    (new,) = asked(POD.replace("nvidia.com/gpu: 1, ", "") + claims, tmp_path)
+    found = prediction_of(new, [peaks(pod("p"), 10.0)])
+    assert found is not None
+    assert "GPUs: those of its resource claims, which the pod does not count" in advice(new, found)
+
+
 def test_gpus_that_nobody_used(tmp_path: Path) -> None:
     (new,) = asked(POD, tmp_path)
     one = peaks(pod("p"), 0.1)
@@ -215,6 +223,8 @@ def of_kind(kind: str, spec: str) -> str:
         ("SparkApplication", "{image: s, driver: {cores: 1},"
          " executor: {image: t, gpu: {name: nvidia.com/gpu, quantity: 2}}}",
          [("driver", "s", 0), ("executor", "t", 2)]),
+        ("SparkApplication", "{image: s, driver: [x], executor: {gpu: 1}}",
+         [("driver", "s", 0), ("executor", "s", 0)]),
         ("ScheduledSparkApplication", "{template: {image: s}}", [("driver", "s", 0), ("executor", "s", 0)]),
         ("TaskRun", "{taskSpec: {steps: [{name: a, image: x}, {image: y}]}}", [("taskSpec", "x", 0)]),
         ("LeaderWorkerSet", "{leaderWorkerTemplate: {workerTemplate: {spec: {containers: [{image: x}]}}}}",
@@ -329,6 +339,7 @@ def test_templates_of_argo(
             "RayJob", "{clusterSelector: {ray.io/cluster: c1}}",
             "in the pods of the RayCluster with ray.io/cluster=c1",
         ),
+        ("TrainJob", "{runtimeRef: torch, trainer: [x]}", "it names no image, and its ClusterTraining"),
         ("Workflow", "{workflowTemplateRef: {name: t}}", "its pods stand in WorkflowTemplate t"),
         ("InferenceService", "{predictor: {model: {}}}", "what its pods run does not stand in the file"),
     ],

@@ -19,6 +19,10 @@ metadata: {generateName: train-, namespace: team}
 spec: {template: {spec: {containers: [{name: main, image: x}]}}}
 """
 CONFIG = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n"
+LAUGHS = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  a: &a [x]\n" + "".join(
+    f"  {name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n"
+    for before, name in zip("abcdefg", "bcdefgh", strict=True)
+)
 
 
 def write(folder: Path, text: str) -> str:
@@ -36,6 +40,11 @@ def test_several_documents_lists_and_stdin(tmp_path: Path, monkeypatch: pytest.M
     ]  # fmt: skip
     assert found[1].where == f"{tmp_path}/job.yaml, object 2"
     assert found[2].namespace == "team"
+
+
+def test_a_namespace_that_is_empty_is_none(tmp_path: Path) -> None:
+    (job,) = read_documents([write(tmp_path, JOB.replace("namespace: team", "namespace:"))])
+    assert job.namespace is None
 
 
 def test_a_name_is_made_of_generate_name(tmp_path: Path) -> None:
@@ -98,6 +107,8 @@ def test_what_never_ends(tmp_path: Path, kinds: tuple[str, ...], never_ends: boo
         ("!!python/object:os.system {}", "is no YAML"),
         ("kind: {{ .Values.kind }}\n", "it looks like a template of Helm: give what helm template RELEASE"),
         ("{{- if .Values.x }}\nkind: Pod\n{{- end }}\n", "it looks like a template of Helm"),
+        ("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: &s {more: *s}\n", "object 1: its aliases"),
+        (LAUGHS, "object 1: its aliases (*name) make more than 1,000,000 values of it"),
         ("- 1", "object 1: is no object: expected apiVersion, kind and metadata"),
         ("kind: Pod", "object 1: has no apiVersion"),
         ("apiVersion: v1\nkind: 7", "object 1: has no kind"),

@@ -81,13 +81,11 @@ def convert(path: Path, database: Path, progress: Callable[[str], None]) -> Chro
                 writer.add(event)
                 if read % _BATCH == 0:
                     progress(f"the trace, {100 * file.tell() / whole:.0f} %")
-        except ijson.IncompleteJSONError as error:
+        except (ijson.JSONError, zlib.error, UnicodeDecodeError) as error:
             if not read:
                 raise _not_a_trace(path, error) from error
             made.whole = False
             made.notes.append(f"the file is cut off or damaged after {read} events: these alone are shown")
-        except (ijson.JSONError, zlib.error, UnicodeDecodeError) as error:
-            raise _not_a_trace(path, error) from error
         except (sqlite3.Error, OSError) as error:
             raise DutycycleError(
                 f"{path}: its events cannot be kept in {database.parent}: {error}"
@@ -124,9 +122,8 @@ def _text(file: BinaryIO) -> LenientJson:
 
 
 class _Unpacked:
-    """Unpacks a file. One that is cut off gives what could be unpacked, to the last byte; ``gzip`` would not
-    give it out. One that is cut off has what could be unpacked, to the last byte; ``gzip`` would not give it
-    out."""
+    """Unpacks a file, also of several parts that were packed one by one. One that is cut off gives what
+    could be unpacked, to the last byte; ``gzip`` would not give it out."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -135,8 +132,12 @@ class _Unpacked:
     def read(self, size: int) -> bytes:
         """Return at most ``size`` bytes, and none only at the end."""
         unpacked = b""
-        while size and not unpacked and not self._unpack.eof:
-            packed = self._unpack.unconsumed_tail or self._file.read(size)
+        while size and not unpacked:
+            packed = self._unpack.unconsumed_tail or self._unpack.unused_data or self._file.read(size)
+            if self._unpack.eof:
+                if not packed.startswith(_GZIP):
+                    break
+                self._unpack = zlib.decompressobj(wbits=31)
             if not packed:
                 break
             unpacked = self._unpack.decompress(packed, size)

@@ -33,13 +33,14 @@ _EXPECTED = {
 }
 _LOADING = re.compile(r"data.?load|load.?(data|batch)|(next|fetch|get).?batch|prefetch", re.IGNORECASE)
 _COMMUNICATION = re.compile(r"nccl|rccl|all.?reduce|all.?gather|reduce.?scatter|nvshmem", re.IGNORECASE)
+_END_NS = 2**62
 _STEPS = 2_000_000
 """Of SQLite's virtual machine between two calls of ``progress``: a few times a second."""
 
 
 class Export:
-    """Queries an open export. ``missing``: tables without rows, and of what. Its errors are
-    ``DutycycleError``."""
+    """Queries an open export. ``missing``: tables without rows, and of what. ``untimed``: tables, and how
+    many of their rows have no time or no GPU: these are left out. Its errors are ``DutycycleError``."""
 
     def __init__(self, path: Path, progress: Callable[[str], None]) -> None:
         """Open it, to read alone. ``progress`` is told now and then what is done."""
@@ -59,6 +60,7 @@ class Export:
         if not _EXPECTED.keys() & self._columns.keys():
             raise DutycycleError(f"{path}: is a database, but not an export of Nsight Systems")
         self.missing = [(table, what) for table, what in _EXPECTED.items() if not self._has(table)]
+        self.untimed: dict[str, int] = {}
         self._add_views()
 
     def close(self) -> None:
@@ -88,7 +90,8 @@ class Export:
         if not {"gpuId", "cudaId", "pid"} <= self._columns.get("TARGET_INFO_CUDA_DEVICE", set()):
             return {}
         sql = "SELECT pid, cudaId, gpuId FROM TARGET_INFO_CUDA_DEVICE"
-        return {(pid & 0xFFFFFF, cuda): gpu for pid, cuda, gpu in self.rows("opening", sql)}
+        rows = self.rows("opening", f"{sql} WHERE typeof(pid) = 'integer' AND typeof(gpuId) = 'integer'")
+        return {(pid & 0xFFFFFF, cuda): gpu for pid, cuda, gpu in rows}
 
     def models(self) -> dict[int, str]:
         """Return names of GPUs."""
@@ -149,15 +152,25 @@ class Export:
         others = ", ".join(
             self._column(table, column) for column in ("correlationId", "bytes", "copyKind", "srcKind")
         )
-        return f"SELECT {what}, start, end, deviceId, {process}, {name}, {others} FROM {table}"
+        timed = self._timed(table, "deviceId")
+        return f"SELECT {what}, start, end, deviceId, {process}, {name}, {others} FROM {table} WHERE {timed}"
 
     def _calls(self) -> str:
         table = "CUPTI_ACTIVITY_KIND_RUNTIME"
         thread = self._column(table, "globalTid", "0")
         return (
             f"SELECT start, end, {thread}, ({thread} >> 24) & 16777215, "
-            f"{self._column(table, 'correlationId')}, nameId FROM {table}"
+            f"{self._column(table, 'correlationId')}, nameId FROM {table} WHERE {self._timed(table)}"
         )
+
+    def _timed(self, table: str, *needed: str) -> str:
+        """Return what holds for rows with a time and what is ``needed``; count the others."""
+        numbers = [f"typeof({column}) IN ('integer', 'real')" for column in ("start", "end", *needed)]
+        timed = " AND ".join([*numbers, "start BETWEEN 0 AND end", f"end < {_END_NS}"])
+        ((others,),) = self.rows("opening", f"SELECT COUNT(*) FROM {table} WHERE ({timed}) IS NOT TRUE")
+        if others:
+            self.untimed[table] = others
+        return timed
 
     def _ranges(self) -> str:
         text, id_ = (self._column("NVTX_EVENTS", column) for column in ("text", "textId"))
@@ -172,7 +185,8 @@ class Export:
             name = f"COALESCE((SELECT prefix FROM domains WHERE domains.id = domainId), '') || {of_text}"
         return (
             "SELECT start, end, CASE WHEN eventType IN (59, 70) THEN 'PushPop' ELSE 'StartEnd' END, "
-            f"{name} FROM NVTX_EVENTS WHERE eventType IN {_RANGES} AND end IS NOT NULL"
+            f"{name} FROM NVTX_EVENTS WHERE eventType IN {_RANGES} AND typeof(start) IN ('integer', 'real') "
+            f"AND typeof(end) IN ('integer', 'real') AND start BETWEEN 0 AND end AND end < {_END_NS}"
         )
 
     def _tell(self) -> int:

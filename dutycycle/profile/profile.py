@@ -1,6 +1,6 @@
 """Reads a profile to its end: its summaries, what its GPUs did, and what holds the program back."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from dutycycle.process import temporary_folder
@@ -42,7 +42,7 @@ def _of_export(export: Export, path: Path, made: chrome.ChromeProfile | None, no
         return Profile(
             source=path.name,
             product=export.product() if made is None else made.product,
-            notes=[*notes, *(_lacking(*table, made) for table in export.missing)],
+            notes=[*notes, *_left_out(export), *(_lacking(*table, made) for table in export.missing)],
             gpus={name: gpu.plain() for name, gpu in gpus.items()},
             tables=[table for table in tables if table.rows],
             evidence=evidence,
@@ -52,6 +52,11 @@ def _of_export(export: Export, path: Path, made: chrome.ChromeProfile | None, no
         )
     finally:
         export.close()
+
+
+def _left_out(export: Export) -> Iterator[str]:
+    for table, count in export.untimed.items():
+        yield f"{count} rows of {table} have no time or no GPU, and are left out"
 
 
 def _lacking(table: str, what: str, made: chrome.ChromeProfile | None) -> str:

@@ -27,7 +27,11 @@ KEY_AVERAGES_US = {
 
 
 def trace(path: Path, value: Any) -> Path:
-    path.write_bytes(orjson.dumps(value))
+    return trace_of(path, orjson.dumps(value))
+
+
+def trace_of(path: Path, content: bytes) -> Path:
+    path.write_bytes(content)
     return path
 
 
@@ -86,6 +90,26 @@ def test_a_trace_that_is_cut_off_is_shown_as_far_as_it_goes(tmp_path: Path, suff
     assert found.headline() == "no verdict, since the file is cut off"
     assert (found.finding.bottleneck, found.evidence, found.advice) == ("unknown", {}, None)
     assert "CUDA GPU Kernel Summary" in {one.title for one in found.tables}
+
+
+@pytest.mark.parametrize("at", [0.5, 0.9])
+def test_a_trace_that_is_packed_in_parts_is_whole(tmp_path: Path, at: float) -> None:
+    content = write_trace(asks_for_results(), tmp_path / "trace.json").read_bytes()
+    cut = int(len(content) * at)
+    path = tmp_path / "trace.json.gz"
+    path.write_bytes(gzip.compress(content[:cut]) + gzip.compress(content[cut:]) + b"\0" * 512)
+    assert read(path).evidence == read(tmp_path / "trace.json").evidence
+    assert read(path).whole
+
+
+def test_a_trace_that_is_damaged_is_shown_to_there(tmp_path: Path) -> None:
+    content = write_trace(asks_for_results(), tmp_path / "trace.json").read_bytes()
+    half = content.index(b'{"', len(content) // 2)
+    for damaged in (content[:half] + b"%%" + content[half:], content[:half] + b"}}" + content[half:]):
+        path = trace_of(tmp_path / "damaged.json", damaged)
+        found = read(path)
+        assert found.notes[0].startswith("the file is cut off or damaged after ")
+        assert found.gpus["0"]["activities"] > 0
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,34 @@ def test_a_table_that_is_missing_is_named_and_the_others_are_shown(
     assert titles >= {one.title for one in whole.tables} - {gone, *_OF_THESE}
 
 
+ODD = {
+    "an end that is no number": "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET end = 'x' WHERE rowid = 3",
+    "an endless one": "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET end = 9e999 WHERE rowid = 3",
+    "an end before the start": "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET end = start - 5 WHERE rowid = 3",
+    "no GPU": "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET deviceId = 'x' WHERE rowid = 3",
+    "a call without a start": "UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET start = 'x' WHERE rowid = 3",
+    "a range without a start": "UPDATE NVTX_EVENTS SET start = 'x' WHERE rowid = 3",
+    "a process without a number": "INSERT INTO TARGET_INFO_CUDA_DEVICE VALUES (0, 0, NULL)",
+}
+
+
+@pytest.mark.parametrize("sql", ODD.values(), ids=ODD.keys())
+def test_rows_that_make_no_sense_do_no_harm(tmp_path: Path, sql: str) -> None:
+    path = write_export(waits_for_data(), tmp_path / "a.sqlite")
+    whole = read(path)
+    with sqlite3.connect(path) as db:
+        db.execute("CREATE TABLE IF NOT EXISTS TARGET_INFO_CUDA_DEVICE (gpuId, cudaId, pid)")
+        assert db.execute(sql).rowcount == 1
+    db.close()
+    found = read(path)
+    (name,) = whole.gpus
+    of_kernels = "KERNEL" in sql
+    assert found.gpus[name]["activities"] == whole.gpus[name]["activities"] - of_kernels
+    assert found.finding.bottleneck == whole.finding.bottleneck
+    note = "1 rows of CUPTI_ACTIVITY_KIND_KERNEL have no time or no GPU, and are left out"
+    assert (note in found.notes) is of_kernels
+
+
 def test_without_names_kernels_are_still_counted(tmp_path: Path) -> None:
     found = read(write_export(computes(), tmp_path / "export.sqlite", without=("StringIds",)))
     assert found.evidence["compute_pct"] == 100

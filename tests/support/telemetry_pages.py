@@ -12,12 +12,12 @@ def readiness(log: Path) -> str:
 
 
 def read_page(log: Path, page_name: str) -> str:
-    """A page that the worker serves which writes ``log``; or why there is none yet."""
-    address = re.search(r"serves (http://[0-9.:]+)", log.read_text())
-    if address is None:
+    """A page that the worker serves which writes ``log``, as it was started last; or why there is none."""
+    addresses = re.findall(r"serves (http://[0-9.:]+)", log.read_text(errors="replace"))
+    if not addresses:
         return "starting"
     try:
-        with urllib.request.urlopen(f"{address[1]}/{page_name}", timeout=10) as page:  # noqa: S310 - of this machine
+        with urllib.request.urlopen(f"{addresses[-1]}/{page_name}", timeout=10) as page:  # noqa: S310 - of this machine
             text: bytes = page.read()
     except urllib.error.HTTPError as error:
         text = error.read()

@@ -111,7 +111,9 @@ class Field:
 
     def logs(self) -> str:
         """What the workers said, to go with a failure."""
-        return "\n".join(f"{one.kills} kills, failures {one.failures}: {one.log}" for one in self.workers)
+        return "\n".join(
+            f"{one.kills} kills, failures {one.failures}: {one.state}\n{one.log}" for one in self.workers
+        )
 
     async def judge(self, expected: Results, leave_out: Collection[Series] = ()) -> str:
         """Wait until the results are the expected ones, end the workers, look again; the report of it.

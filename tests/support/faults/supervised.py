@@ -1,6 +1,7 @@
 """A ``dutycycle`` process under a supervisor that starts it again whenever it ends, as a cluster's does."""
 
 import asyncio
+import re
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -8,6 +9,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
+from tests.support.telemetry_pages import read_page, readiness
+
+_STATE = re.compile(
+    r"dutycycle_(\w+_)?(assigned_partitions|unassigned_partitions|consumer_lag_max_records)\{"
+)
 STOP_S = 60.0
 """An end takes a few seconds, and on a busy machine many times that."""
 
@@ -60,6 +66,13 @@ class Supervised:
     def log(self) -> str:
         """What all its processes said."""
         return self._log.read_text(errors="replace")
+
+    @property
+    def state(self) -> str:
+        """What the last of them says of itself now: whether it is ready, what it reads, how far behind."""
+        figures = read_page(self._log, "metrics").splitlines()
+        lines = [line for line in figures if _STATE.match(line) and not line.endswith(" 0.0")]
+        return "\n".join([readiness(self._log), *lines])
 
     def kill(self) -> None:
         """SIGKILL."""

@@ -50,6 +50,15 @@ _SMI = (
     "of nvidia-smi its CSV (--query-gpu=timestamp,index,… --format=csv -l 1), table, text of -q, dmon and "
     "pmon are read"
 )
+_BINARY = (
+    (b"PAR1", "is Parquet"),
+    (b"ARROW1", "is a file of Arrow"),
+    (b"SQLite format 3\0", "is a database of SQLite"),
+    (b"\x89HDF\r\n", "is HDF5"),
+    (b"\x80\x04\x95", "is a pickle of Python"),
+    (b"\x80\x05\x95", "is a pickle of Python"),
+)
+"""How files of tables begin that are no text."""
 _OTHER_FORMATS = (
     (re.compile(r"PK\x03\x04").match, "is a zip archive, or a workbook: unpack it, or save it as CSV"),
     (re.compile(r"<(\?xml|!DOCTYPE|nvidia_smi_log|html)").match, f"is XML, as of nvidia-smi -q -x: {_SMI}"),
@@ -97,6 +106,8 @@ class LogFile:
                 head = stream.peek(_HEAD_BYTES)[:_HEAD_BYTES]
                 if head[257:262] == b"ustar":
                     raise DutycycleError(f"{self.path} is a tar archive: unpack it")
+                if binary := next((what for mark, what in _BINARY if head.startswith(mark)), None):
+                    raise DutycycleError(f"{self.path} {binary}: write its values as CSV with a heading")
                 encoding = encoding_of(head)
                 text = io.TextIOWrapper(stream, encoding, errors="replace", newline=None)
                 if encoding == "utf-16" and head.startswith(codecs.BOM_UTF16_BE):

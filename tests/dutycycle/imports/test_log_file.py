@@ -159,6 +159,11 @@ def test_a_head_of_utf_8_is_known_wherever_it_is_cut(text: str, cut: int) -> Non
         (b"a" * 257 + b"ustar\0", "is a tar archive: unpack it"),
         # A time would be in the test's name.
         (gzip.compress(b"a" * 257 + b"ustar\0", mtime=0), "is a tar archive: unpack it"),
+        (b"PAR1\x15\x04\x15", "is Parquet: write its values as CSV with a heading"),
+        (gzip.compress(b"ARROW1\0\0", mtime=0), "is a file of Arrow: write its values as CSV"),
+        (b"SQLite format 3\0\x10\0", "is a database of SQLite: write its values as CSV"),
+        (b"\x89HDF\r\n\x1a\n", "is HDF5: write its values as CSV"),
+        (b"\x80\x04\x95\xff\0", "is a pickle of Python: write its values as CSV"),
         (b'\n<?xml version="1.0" ?>\n', "is XML, as of nvidia-smi -q -x: of nvidia-smi its CSV"),
         (b"======= ROCm System Management Interface =======\n", "is text of rocm-smi: give CSV"),
         (b'{"time": 5}\n', "is JSON: write its values as CSV"),

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from math import isfinite
+from math import isfinite, nan
 from operator import itemgetter
 from statistics import median
 from typing import Any
@@ -77,12 +77,23 @@ def parse_matrix(result: Iterable[Mapping[str, Any]] | None) -> list[ScrapedSeri
 
     Raises ``KeyError``, ``TypeError`` or ``ValueError`` for what is no matrix.
     """
-    return [_read_series(answer["metric"], answer["values"]) for answer in result or ()]
+    return [
+        _read_series(answer["metric"], answer["histograms"] if _has_histograms(answer) else answer["values"])
+        for answer in result or ()
+    ]
 
 
 def parse_vector(result: Iterable[Mapping[str, Any]] | None) -> list[ScrapedSeries]:
     """Return series of one moment; raises as ``parse_matrix``."""
-    return [_read_series(answer["metric"], [answer["value"]]) for answer in result or ()]
+    return [
+        _read_series(answer["metric"], [answer["histogram"] if _has_histograms(answer) else answer["value"]])
+        for answer in result or ()
+    ]
+
+
+def _has_histograms(answer: Mapping[str, Any]) -> bool:
+    """Tell whether a series has native histograms alone: its samples are no numbers."""
+    return not answer.keys() & {"value", "values"} and bool(answer.keys() & {"histogram", "histograms"})
 
 
 def _labels(labels: SeriesLabels) -> SeriesLabels:
@@ -90,8 +101,16 @@ def _labels(labels: SeriesLabels) -> SeriesLabels:
     return {name: text[:_MOST_TEXT] for name, text in labels.items() if not _NO_TEXT.fullmatch(text)}
 
 
-def _read_series(labels: SeriesLabels, values: Iterable[tuple[float, str]]) -> ScrapedSeries:
-    samples = [(round(seconds * 1000), float(text)) for seconds, text in values]
+def _number(text: Any) -> float:
+    """Return NaN for what is no number: it is counted as such, and the other samples are kept."""
+    try:
+        return float(text)
+    except (TypeError, ValueError):
+        return nan
+
+
+def _read_series(labels: SeriesLabels, values: Iterable[tuple[float, Any]]) -> ScrapedSeries:
+    samples = [(round(seconds * 1000), _number(text)) for seconds, text in values]
     no_numbers = tuple(point for point in samples if not isfinite(point[1]))
     # A store that two agents write to without deduplication, such as VictoriaMetrics, has moments twice.
     points = dict(point for point in samples if isfinite(point[1]))

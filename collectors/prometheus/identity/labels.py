@@ -45,7 +45,9 @@ def workloads(labels: SeriesLabels) -> Iterator[tuple[bool, Workload]]:
     for prefix, suffix in _KINDS:
         if pod := labels.get(f"{prefix}pod{suffix}"):
             container = labels.get(f"{prefix}container{suffix}", "")
-            spaces = (f"{prefix}pod_namespace", f"{prefix}namespace")
+            spaces = [f"{prefix}pod_namespace", f"{prefix}namespace"]
+            if suffix and not prefix:  # the target has written its own namespace there
+                spaces.insert(1, f"{RENAMED}namespace")
             namespace = next((labels[name] for name in spaces if labels.get(name)), "")
             yield not (prefix or suffix), Workload(namespace, pod, "" if container in _SANDBOX else container)
 

@@ -13,7 +13,7 @@ from collectors.base import Tick
 from collectors.prometheus.answers import AnswerReader
 from collectors.prometheus.collector import PrometheusApi, PrometheusCollector
 from collectors.prometheus.query import AwayError, QueryError, TooMuchError
-from collectors.prometheus.series import ScrapedSeries
+from collectors.prometheus.series import ScrapedSeries, parse_matrix, parse_vector
 from dutycycle.contract.codec import decode
 from dutycycle.contract.records.samples import NvmlSample
 from dutycycle.contract.settings.load import load
@@ -125,6 +125,33 @@ def test_what_answers_is_no_help(code: int, body: bytes, says: str) -> None:
         records.collector.close()
     assert "hunter2" not in str(caught.value)
     assert records.telemetry.conditions == {}
+
+
+GOOD = {"metric": {"__name__": "DCGM_FI_DEV_GPU_UTIL"}, "values": [[5, "90"], [10, "91"]]}
+
+
+@pytest.mark.parametrize(
+    ("odd", "points", "no_numbers"),
+    [
+        ({"values": [[5, "1"], [10, "x"]]}, 1, 1),
+        ({"values": [[5, None], [10, "2"], [15, {}]]}, 1, 2),
+        ({"values": [[5, "NaN"], [10, "2"]]}, 1, 1),
+        ({"histograms": [[5, {"count": "7"}]]}, 0, 1),
+        ({"values": [[5, "1"]], "histograms": [[10, {"count": "7"}]]}, 1, 0),
+    ],
+)
+def test_a_sample_that_is_no_number_is_counted_and_the_others_are_kept(
+    odd: dict[str, Any], points: int, no_numbers: int
+) -> None:
+    first, second = parse_matrix([{"metric": {"__name__": "odd"}, **odd}, GOOD])
+    assert (len(first.points), len(first.no_numbers)) == (points, no_numbers)
+    assert [value for _, value in second.points] == [90, 91]
+
+
+def test_a_moment_of_a_histogram_is_no_number() -> None:
+    histogram = {"metric": {"__name__": "odd"}, "histogram": [5, {"count": "7"}]}
+    first, second = parse_vector([histogram, {"metric": {"__name__": "up"}, "value": [5, "1"]}])
+    assert (first.points, len(first.no_numbers), second.points) == ((), 1, ((5000, 1.0),))
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,11 @@ NAMED = "name:team/new-0"
              "pod_namespace": "team", "pod_name": "bert-0", "container_name": "main"},
             BERT,
         ),
+        (
+            {"namespace": "gpu-operator", "pod": "dcgm-exporter-x", "container": "exporter",
+             "exported_namespace": "team", "pod_name": "bert-0", "container_name": "main"},
+            BERT,
+        ),
         ({"namespace": "gpu-operator", "pod": "dcgm-exporter-x", "container": "exporter"}, None),
         ({"instance": "10.0.0.1:9400"}, None),
     ],

@@ -353,13 +353,19 @@ def check_absent(env: dict[str, str], counted: dict[str, float]) -> None:
     assert any('reason="out_of_range"' in name for name in reasons), counted
 
 
-def check_lost(screen: str, page: str) -> None:
+def check_lost(outlets: Outlets) -> None:
     """What a GPU that is lost did last is not told as what it does, nor as nothing."""
-    (*_, line) = re.findall(rf"^gpu {NODE} gpu {LOST} .*$", screen, re.MULTILINE)
-    assert re.match(rf"gpu {NODE} gpu {LOST} NVIDIA H200: · \(max 83.0 %\) memory · .* silent for ", line), (
-        line
-    )
-    of_pods = re.findall(r'^dutycycle_pod_gpu_(\S+?)\{.*pod="(bert-[01])".*\} (\S+)$', page, re.MULTILINE)
+    silent = re.compile(rf"gpu {NODE} gpu {LOST} NVIDIA H200: · \(max 83.0 %\) memory · .* silent for ")
+    line = ""
+
+    def is_silent() -> bool:
+        nonlocal line  # the screen prints its lines now and then
+        (*_, line) = re.findall(rf"^gpu {NODE} gpu {LOST} .*$", outlets.screen(), re.MULTILINE)
+        return silent.match(line) is not None
+
+    wait_until(is_silent, lambda: line)
+    series = outlets.series()
+    of_pods = re.findall(r'^dutycycle_pod_gpu_(\S+?)\{.*pod="(bert-[01])".*\} (\S+)$', series, re.MULTILINE)
     now = {pod: round(float(value), 3) for name, pod, value in of_pods if name == "utilization_ratio"}
     assert now == {"bert-0": 0.83}
 
@@ -449,7 +455,7 @@ def test_each_fault_is_told_at_each_outlet_in_seconds(tmp_path: Path) -> None:
             lambda: not any(tensor(index).search(outlets.series()) for index in silent), outlets.series
         )
         assert tensor(XID).search(outlets.series()), "the others go on"
-        check_lost(outlets.screen(), outlets.series())
+        check_lost(outlets)
         check_alerts(tmp_path, outlets.series())
         check_absent(env, Process(tmp_path / "collect.log").figures())
         check_report(env, tmp_path)

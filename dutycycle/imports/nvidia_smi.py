@@ -25,10 +25,10 @@ from dutycycle.imports.spellings import DecimalMark
 _DMON = re.compile(r"# *(?:Date[ ,]+)?(?:Time[ ,]+)?gpu[ ,].*\b(?:pwr|sm|mem|mclk|fb|rxpci|pid)\b").match
 _DCGMI = re.compile(r"# *Entity\b").match
 _FAILURE = re.compile(
-    r"\D*(?:\d+: )?(?:No devices were found|NVIDIA-SMI (?:has failed|couldn't)"
+    r"\D{0,100}(?:\d+: )?(?:No devices were found|NVIDIA-SMI (?:has failed|couldn't)"
     r"|Failed to (?:initialize|shut down) NVML|NVML library version:"
     r"|GPU access blocked by the operating system|Unable to determine the device handle"
-    r"|nvidia-smi\S* .*(?:not found|No such file)|.*version mismatch)"
+    r"|nvidia-smi\S{0,100} .{0,200}(?:not found|No such file)|.{0,200}version mismatch)"
 ).match
 """What nvidia-smi, or the shell that does not find it, writes where figures should be."""
 _DATE = re.compile(r"(Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]* +[A-Z][a-z]{2} +\d").match

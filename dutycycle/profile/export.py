@@ -165,8 +165,7 @@ class Export:
 
     def _timed(self, table: str, *needed: str) -> str:
         """Return what holds for rows with a time and what is ``needed``; count the others."""
-        numbers = [f"typeof({column}) IN ('integer', 'real')" for column in ("start", "end", *needed)]
-        timed = " AND ".join([*numbers, "start BETWEEN 0 AND end", f"end < {_END_NS}"])
+        timed = _has_numbers("start", "end", *needed)
         ((others,),) = self.rows("opening", f"SELECT COUNT(*) FROM {table} WHERE ({timed}) IS NOT TRUE")
         if others:
             self.untimed[table] = others
@@ -185,8 +184,7 @@ class Export:
             name = f"COALESCE((SELECT prefix FROM domains WHERE domains.id = domainId), '') || {of_text}"
         return (
             "SELECT start, end, CASE WHEN eventType IN (59, 70) THEN 'PushPop' ELSE 'StartEnd' END, "
-            f"{name} FROM NVTX_EVENTS WHERE eventType IN {_RANGES} AND typeof(start) IN ('integer', 'real') "
-            f"AND typeof(end) IN ('integer', 'real') AND start BETWEEN 0 AND end AND end < {_END_NS}"
+            f"{name} FROM NVTX_EVENTS WHERE eventType IN {_RANGES} AND {_has_numbers('start', 'end')}"
         )
 
     def _tell(self) -> int:
@@ -244,3 +242,9 @@ def _check(path: Path) -> None:
         raise DutycycleError(
             f"{path}: is cut off: {there} of {whole} bytes are there; copy or export it again"
         )
+
+
+def _has_numbers(*columns: str) -> str:
+    """Return what holds for rows whose ``columns`` are numbers, and start and end a time."""
+    numbers = [f"typeof({column}) IN ('integer', 'real')" for column in columns]
+    return " AND ".join([*numbers, "start BETWEEN 0 AND end", f"end < {_END_NS}"])

@@ -47,7 +47,7 @@ class TopicReader:
         self.away = ""
         """Why ``follow`` cannot read now; empty while it can, and before it tried."""
         self.is_reading = False
-        """Whether the broker answers ``follow`` now."""
+        """Is set while the broker answers ``follow``."""
         self.caught_up = {topic: asyncio.Event() for topic in topics}
         """Set when all is read that was there at the start; a topic that is not there has nothing."""
 

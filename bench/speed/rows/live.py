@@ -142,7 +142,7 @@ def _keep_up(
     topics = Topics(bench.broker)
     topics.create(nodes)
     load = [
-        [sample for place, sample in enumerate(tick) if place // 2 % _STARTS_S <= second]
+        [sample for number, sample in enumerate(tick) if number // 2 % _STARTS_S <= second]
         for second, tick in enumerate(ticks(nodes, warm + seconds, (GPU, HOST), gpus))
     ]
     sent = sum(map(len, load))

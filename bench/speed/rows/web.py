@@ -27,7 +27,7 @@ from tests.support.sinks.recording import insert_jobs
 
 _GPUS = 10_000
 _EVERY_S = 5
-"""Between two ticks of a node: the page keeps the last 100 of so many GPUs, which come within ten minutes."""
+"""Between two ticks of a node: the page keeps the last 50 of so many GPUs, which come within five minutes."""
 _HOURS = 28 * 24
 _TEAMS = tuple(f"team-{at}" for at in range(20))
 _COLORS = ("sm", "memory", "heat", "power", "age")
@@ -69,7 +69,7 @@ def web(bench: Bench) -> None:
         )  # fmt: skip
         try:
             with working(who, topics, bench.folder, bench.last) as worker:
-                asyncio.run(_look(bench, worker, f"http://127.0.0.1:{port}/", seconds, watched_s))
+                asyncio.run(_measure_page(bench, worker, f"http://127.0.0.1:{port}/", seconds, watched_s))
         finally:
             stop.set()
             feeding.join()
@@ -98,7 +98,7 @@ def _ticks(began: int, stop: threading.Event) -> Iterator[list[Sample]]:
         stop.wait(0.0 if second % _EVERY_S == 0 else 1.0)
 
 
-async def _look(bench: Bench, worker: Worker, url: str, seconds: int, watched_s: int) -> None:
+async def _measure_page(bench: Bench, worker: Worker, url: str, seconds: int, watched_s: int) -> None:
     """Ask as a browser does, and add the figures."""
     async with ClientSession(url, timeout=ClientTimeout(_WAIT_S)) as client:
         while await _status(client) != 200:
@@ -116,10 +116,14 @@ async def _look(bench: Bench, worker: Worker, url: str, seconds: int, watched_s:
             await _time(bench, worker, client, "fleet", f"fleet?color={color}")
         for name, path in _PAGES.items():
             await _time(bench, worker, client, name, path)
-        alone = await _watch(worker, client, watched_s, [])
-        one = await _watch(worker, client, watched_s, ["fleet"])
-        bench.add("web.alone_pct", 100 * alone, "% of a core without a page")
-        bench.add("web.open_pct", 100 * (one - alone), "% of a core more with an open page of the fleet")
+        alone_share = await _watch(worker, client, watched_s, [])
+        open_share = await _watch(worker, client, watched_s, ["fleet"])
+        bench.add("web.alone_pct", 100 * alone_share, "% of a core without a page")
+        bench.add(
+            "web.open_pct",
+            100 * (open_share - alone_share),
+            "% of a core more with an open page of the fleet",
+        )
         while time.monotonic() - worker.began_s < seconds:
             await _watch(worker, client, 10, ["fleet"])
         bench.add("web.memory_mb", worker.memory_mb(), "MB resident")

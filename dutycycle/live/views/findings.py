@@ -2,6 +2,7 @@
 
 from dutycycle.contract.health.changes import HEARD_OF_MS
 from dutycycle.contract.metering import HELD_DOWN
+from dutycycle.contract.records.health import GpuHealth
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.model.subjects import GpuRow, JobRow, NodeRow, Row
 from dutycycle.words import digits, does, short_duration
@@ -34,16 +35,22 @@ def is_held_down(row: Row) -> bool:
     return isinstance(row, GpuRow) and not HELD_DOWN.isdisjoint(row.now.throttle or ())
 
 
+def sick_gpus(state: LiveState, node: str) -> list[GpuHealth]:
+    """List the GPUs of a node that are not healthy; without those that nobody has judged for long."""
+    health = state.health.get(node)
+    return [
+        gpu
+        for gpu in (() if health is None else health.gpus)
+        if gpu.reason is not None and state.now_ms - gpu.seen_ms <= HEARD_OF_MS
+    ]
+
+
 def health_words(state: LiveState, row: Row) -> str:
-    """Return ``reset: Xid 48: uncorrectable ECC error`` of a GPU; empty while it is healthy, or nobody has
-    judged it for long."""
-    health = state.health.get(row.node) if isinstance(row, GpuRow) else None
-    if health is None or not isinstance(row, GpuRow):
+    """Return ``reset: Xid 48: uncorrectable ECC error`` of a GPU; empty while nothing is known to ail it."""
+    if not isinstance(row, GpuRow):
         return ""
-    for gpu in health.gpus:
-        if gpu.gpu == row.now.uuid and gpu.reason is not None and state.now_ms - gpu.seen_ms <= HEARD_OF_MS:
-            return f"{gpu.level}: {gpu.reason}"
-    return ""
+    words = (f"{gpu.level}: {gpu.reason}" for gpu in sick_gpus(state, row.node) if gpu.gpu == row.now.uuid)
+    return next(words, "")
 
 
 def activity(state: LiveState, row: Row) -> str:

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
-from dutycycle.contract.health.changes import HEARD_OF_MS
 from dutycycle.contract.health.verdict import rank
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.model.subjects import GpuRow, Row
-from dutycycle.live.views.findings import full_in_s, is_held_down, throttle_words
+from dutycycle.live.views.findings import full_in_s, is_held_down, sick_gpus, throttle_words
 from dutycycle.live.views.spans import Line
 from dutycycle.words import short_duration
 
@@ -20,12 +19,7 @@ def warnings(state: LiveState, degraded: Sequence[str]) -> list[str]:
 
 def health_warnings(state: LiveState) -> Iterator[str]:
     """Yield GPUs that are not healthy, the worst first."""
-    sick = [
-        (rank(gpu.level), health.node, gpu)
-        for health in state.health.values()
-        for gpu in health.gpus
-        if gpu.reason is not None and state.now_ms - gpu.seen_ms <= HEARD_OF_MS
-    ]
+    sick = [(rank(gpu.level), node, gpu) for node in state.health for gpu in sick_gpus(state, node)]
     for _, node, gpu in sorted(sick, key=lambda verdict: (-verdict[0], verdict[1], verdict[2].index)):
         yield f"GPU {node}:{gpu.index}: {gpu.level}: {gpu.reason}; {gpu.action}"
 

@@ -30,7 +30,7 @@ class Policy:
     size_exponent: float = 0.0
     """A job of n GPUs counts as n to this power times as long: below 0 large jobs go first."""
     unknown_s: float = 3600.0
-    """The duration of a pod without similar pods."""
+    """Is taken for the duration of a pod without similar pods."""
     longest_s: float = 172_800.0
     """No pod is overtaken by what comes later than this after it: the bound against starvation."""
     fairness: float = 0.25

@@ -12,6 +12,8 @@ from streams.operators.columns.tick import TickRow
 
 MOST_WAITING = 32
 """So many ticks wait at most."""
+GPU_FACTS = 3
+"""Of a GPU in the facts of a tick; its power limit is the first."""
 
 
 class TickBlock:

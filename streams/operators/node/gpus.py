@@ -79,10 +79,11 @@ class NodeGpus:
         self._columns: Ints = np.zeros(0, np.int64)
         """The columns of ``NODE_ANNOTATIONS``, and of each the GPU and metric."""
         self.are_there = False
-        """Whether a column may get a window that is told."""
+        """Is set where a column may get a window that is told."""
         self._pending: NodePart | bytes | None = None
-        """The part to send next, or its JSON. It is made when windows close, not when it is sent: so there is
-        one part of a moment, whenever the checkpoint comes. Most are replaced before they are sent."""
+        """Holds the part to send next, or its JSON. It is made when windows close, not when it is sent: so
+        there is one part of a moment, whenever the checkpoint comes. Most are replaced before they are
+        sent."""
 
     def resize(self, series: Sequence[Series], every: Sequence[Series]) -> None:
         """Take ``series`` as the columns of windows; ``every``: those that may get one, measured or not."""

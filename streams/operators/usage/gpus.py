@@ -11,7 +11,7 @@ from dutycycle.contract.ownership.words import less_sure
 from dutycycle.contract.records.hours import GpuHour
 from streams.compiled import entry, kernel
 from streams.operators.columns.arrays import Bools, Floats, Ints, pack, unpack
-from streams.operators.columns.block import TickBlock
+from streams.operators.columns.block import GPU_FACTS, TickBlock
 from streams.operators.columns.tick import Layout
 from streams.operators.rounding import tidy
 from streams.operators.usage.table import HourTable, OnGpu
@@ -29,8 +29,6 @@ _SUMS = (("gpu_busy_s", _BUSY, _KNOWN), ("gpu_sm_s", _SM, _SM_KNOWN),
 _ACTIVE = 3
 """Of a device, after its utilization: SM and tensor activity, and the part of utilization in which it works.
 The last is made of the others, so that as many are measured as there are of these."""
-_FACTS = 3
-"""Of a GPU in the facts of a tick; its power limit is the first."""
 _LAST_J, _GUESSED_J, _OWED_J, _BEFORE_J, _ADDED_J = range(5)
 _ALL_BUSY, _ALL_SM, _ALL_TENSOR, _ALL_WORKING, _ALL_ENERGY, _OF_GPU = range(5, 17, 2)
 """Columns of a GPU as a whole: what ``joules_of_tick`` carries from tick to tick, then what the GPU did since
@@ -162,7 +160,7 @@ class GpuMeter:
         layout = block.layout
         if layout is not self._layout:
             self._lay_out(layout)
-        limits_w = np.ascontiguousarray(block.facts[:, ::_FACTS])
+        limits_w = np.ascontiguousarray(block.facts[:, ::GPU_FACTS])
         _add(
             self._hour.figures, block.values, block.tallies, limits_w, seconds, gaps, self._wholes,
             *self._plan,

@@ -13,7 +13,7 @@ import numpy as np
 from dutycycle.contract.catalogue import POD_CGROUP_METRICS, POD_GPU_METRICS
 from dutycycle.contract.ownership.words import UNKNOWN
 from streams.operators.columns.arrays import Floats, Ints
-from streams.operators.columns.block import TickBlock
+from streams.operators.columns.block import GPU_FACTS, TickBlock
 from streams.operators.columns.series import Series, remapped
 from streams.operators.columns.tick import Layout
 from streams.operators.rounding import tidy
@@ -30,8 +30,6 @@ _POD_UTIL, _POD_BUSIEST = map(POD_GPU_METRICS.index, ("gpu_util_pct", "busiest_g
 COARSE_MS = 1500
 """Of ticks that are further apart no second has a value of its own."""
 _LIMIT = POD_CGROUP_METRICS.index("mem_limit_bytes")
-_FACTS = 3
-"""Of a GPU and tick, behind its metrics: its power limit; whether power and heat hold it down, 0 or 100."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +184,7 @@ class NvmlTickChannels(TickChannels):
     def held_down(self, plan: RowPlan, rows: Floats) -> list[dict[str, tuple[float, float]]]:
         """See ``TickChannels``."""
         begin = len(POD_GPU_METRICS) * len(plan.uids) + len(_GPU_METRICS) * (plan.gpus + plan.slices)
-        facts = rows[:, begin : begin + _FACTS * plan.gpus].reshape(len(rows), plan.gpus, _FACTS)
+        facts = rows[:, begin : begin + GPU_FACTS * plan.gpus].reshape(len(rows), plan.gpus, GPU_FACTS)
         held = np.nan_to_num(facts[:, :, 1:]).mean(axis=0).round(1).tolist()
         return [
             {plan.scopes[at]: (held[at][0], held[at][1]) for at in of if any(held[at])} for of in plan.alone

@@ -21,7 +21,8 @@ alone, and with less to do it takes less power at the same clock."""
 NEEDED = 6  # half a dozen odd minutes: a single one begins and ends nothing
 HELD_PCT, HELD_LOWER_PCT, HELD_NEEDED = 60.0, 15.0, 2
 """Where the driver says that a GPU is held down for so much of the time, and its clock is so far below the
-others: no past is needed, and two minutes are enough. Chips at their power limit differ by less."""
+others: no past is needed, and two minutes are enough. By judgement: how far chips at their power limit differ
+was not measured."""
 _BY = {"throttled_power_pct": "power", "throttled_heat_pct": "heat"}
 """What holds a GPU down, by the name of its evidence."""
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from streams.operators.workload.rules.bottleneck import FAR_BELOW_LIMIT_PCT
+from streams.operators.workload.rules.bottleneck import FAR_BELOW_LIMIT_PCT, HELD_GPUS
 
 _GB = 1e9
 _GIB = 2.0**30
@@ -89,13 +89,14 @@ def _communication(_kind: str, of: Evidence) -> str:
 
 def _some_held(by: str, of: Evidence) -> str:
     """Say that some GPUs are held down; their anomalies name them."""
-    held, gpus = of["held_gpus"], of.get("gpus", 0)
+    held, gpus = of[HELD_GPUS], of.get("gpus")
+    which = f"{held:.0f} GPUs" if gpus is None else f"{held:.0f} of {gpus:.0f} GPUs"
     waits = "what works in step waits for " + ("it" if held == 1 else "them")
-    return f"{by} holds down {held:.0f} of {gpus:.0f} GPUs, and {waits}"
+    return f"{by} holds down {which}, and {waits}"
 
 
 def _power(_kind: str, of: Evidence) -> str:
-    if "held_gpus" in of:
+    if HELD_GPUS in of:
         return f"{_some_held('power', of)}: look at the power supply, cables and limits"
     power = of.get("power_pct", 100)
     if power >= FAR_BELOW_LIMIT_PCT:
@@ -171,7 +172,7 @@ _SAYS: dict[str, Callable[[str, Evidence], str]] = {
     "power": _power,
     "heat": lambda _kind, of: (
         f"{_some_held('heat', of)}: look at the cooling"
-        if "held_gpus" in of
+        if HELD_GPUS in of
         else "heat holds the clocks down: look at fans, air flow and neighbours"
     ),
     "imbalance": lambda _kind, _of: (

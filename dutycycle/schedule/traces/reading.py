@@ -36,15 +36,20 @@ class Wrong:
 def rows(path: Path, columns: Sequence[str], wrong: Wrong) -> Iterator[tuple[str, Mapping[str, str]]]:
     """Yield the place and the cells of each row of a CSV, by column; with or without a heading.
 
+    Rows end with their line: a quote that is not closed costs its own line, and not all that follow.
     Raises ``DutycycleError`` for a file that cannot be read.
     """
+    names = list(columns)
     try:
         with path.open("rb") as binary:
             encoding = encoding_of(binary.read(_HEAD_BYTES))
         with path.open(encoding=encoding, errors="replace", newline="") as file:
-            names = list(columns)
-            for number, cells in enumerate(csv.reader(file), 1):
-                cells = [cell.strip() for cell in cells]
+            for number, line in enumerate(file, 1):
+                try:
+                    cells = [cell.strip() for cell in next(csv.reader([line], strict=True))]
+                except csv.Error as error:
+                    wrong.add(f"{path.name}:{number}", f"no row of CSV: {error}")
+                    continue
                 if number == 1 and len({cell.lower() for cell in cells}.intersection(columns)) > 1:
                     names = [cell.lower() for cell in cells]
                     if missing := [name for name in columns if name not in names]:
@@ -55,8 +60,6 @@ def rows(path: Path, columns: Sequence[str], wrong: Wrong) -> Iterator[tuple[str
                     yield f"{path.name}:{number}", dict(zip(names, cells, strict=True))
     except OSError as error:
         raise DutycycleError(f"{path}: {error.strerror}") from error
-    except csv.Error as error:
-        raise DutycycleError(f"{path}: {error}") from error
 
 
 def read(

@@ -105,6 +105,17 @@ def test_traces_of_others(
     assert [line for line in said if line not in errors] == []
 
 
+def test_a_damaged_row_costs_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    heading, first, *others = PODS.splitlines()[:4]
+    path = tmp_path / "pods.csv"
+    path.write_text("\n".join([heading, first, '"' + first, "x" * 200_000 + "," * 10, *others]) + "\n")
+    assert main(["schedule", "--simulate", str(path), "--format", "alibaba-2023", "--ways", "fifo"]) == 0
+    assert [line for line in capsys.readouterr().err.splitlines() if "pods.csv:" in line] == [
+        "dutycycle: left out: pods.csv:3: no row of CSV: unexpected end of data",
+        "dutycycle: left out: pods.csv:4: no row of CSV: field larger than field limit (131072)",
+    ]
+
+
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
 def test_columns_are_found_by_their_heading_however_it_is_written(
     encoding: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

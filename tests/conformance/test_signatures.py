@@ -341,6 +341,58 @@ def test_of_gpus_of_which_none_is_held_down_alone_nothing_is_claimed(name: str) 
     assert not [one for one in said if "held_gpus" in one.evidence]
 
 
+def of_ranks(ranks: list[Figures], seconds: int = 180) -> Iterator[ConsumerRecord]:
+    """Pods of a job on a node and a GPU each."""
+    chance = np.random.default_rng(3)
+    job = {"api_version": "batch/v1", "kind": "Job", "name": "bert", "uid": "j1"}
+    for rank in range(len(ranks)):
+        pod = {"v": 1, "uid": f"uid-{rank}", "namespace": "ml", "name": f"w-{rank}", "node": f"n{rank}",
+               "phase": "Running", "job": job}  # fmt: skip
+        yield record("pods", f"uid-{rank}", pod)
+    for at in range(1, seconds + 1):
+        for rank, figures in enumerate(ranks):
+            noisy = {
+                name: round(min(value * chance.normal(1, 0.01), 100), 1) if name.endswith("_pct") else value
+                for name, value in figures.items()
+            }  # fmt: skip
+            process = {"pid": 1, "pod_uid": f"uid-{rank}", "mem_used_bytes": 60e9}
+            own = gpu(0, **noisy, processes=[process], mem_used_bytes=60e9, mem_total_bytes=80e9,
+                      power_limit_w=LIMIT_W)  # fmt: skip
+            tick: Figures = {"node": f"n{rank}", "ts_ms": 1000 * at}
+            yield record("nvml-samples", f"n{rank}", nvml(at, [own], **tick), at)
+            containers = [{"id": "c", "cpu_util_pct": 240, "mem_used_bytes": 8e9}]
+            pods = [{"uid": f"uid-{rank}", "containers": containers}]
+            yield record("cgroup-samples", f"n{rank}", cgroup(at, {}, pods, **tick), at)
+
+
+def of_job(ranks: list[Figures]) -> Insight:
+    """What is said of the job last."""
+    pipeline = LocalPipeline(stages(Settings()))
+    told = [out for one in of_ranks(ranks) for out in pipeline.feed(one)] + pipeline.flush()
+    said = [decode(Insight, out.value or b"", "insights") for out in told if out.topic == "insights"]
+    return [insight for insight in said if insight.subject.kind == "job"][-1]
+
+
+RANKS = {
+    "a power brake": (WAITS_IN_STEP, BRAKE, "power", "power holds down 1 of 8 GPUs"),
+    "a power brake, each alone": (FREE, BRAKE, "power", "power holds down 1 of 8 GPUs"),
+    "heat": (WAITS_IN_STEP, HEAT, "heat", "heat holds down 1 of 8 GPUs"),
+    "all at their limit": (AT_THE_LIMIT, {}, "power", "the power limit holds"),
+    "none": (FREE, {}, "gpu", "the GPU is the limit"),
+}
+"""What seven pods with a GPU each do while that of an eighth is held down, by what, and what is said of the
+job."""
+
+
+@pytest.mark.parametrize("name", slow_after(1, RANKS))
+def test_a_rank_that_is_held_down_alone_is_named_without_any_past(name: str) -> None:
+    others, held, expected, words = RANKS[name]
+    said = of_job([*[others] * 3, FREE | held, *[others] * 4])
+    assert (said.bottleneck, said.evidence.get("held_gpus")) == (expected, 1 if "1 of 8" in words else None)
+    assert (said.advice or "").startswith(words)
+    assert ("w-3" in (said.advice or "")) == ("1 of 8" in words)
+
+
 HANGS_S, AT_S = 3300, 2400
 TRAINS_ALONE = TRAINS | {"gpu_util_pct": 95}
 

@@ -30,8 +30,8 @@ _BY = {"throttled_power_pct": "power", "throttled_heat_pct": "heat"}
 @dataclass(slots=True)
 class _GpuDeviation:
     """Keeps how one GPU differs from the others: degrees, and clock and power in percent. ``held``: the share
-    of the newest minute for which it was held down, and that of its power limit which it drew, by the names
-    of evidence; empty where it was not."""
+    of the newest minute at work for which it was held down, and that of its power limit which it drew, by the
+    names of evidence; empty where it was not, and where it has not been compared for two minutes."""
 
     temp: Level = field(default_factory=Level)
     clock: Level = field(default_factory=Level)
@@ -52,9 +52,17 @@ class Siblings:
         """Take the next minute. What holds now."""
         self.gpus = {gpu.name: self.gpus.get(gpu.name) or _GpuDeviation() for gpu in minute.gpus}
         busy = [gpu for gpu in minute.gpus if gpu.util_pct >= BUSY_PCT]
-        if len(busy) >= 2:
-            for gpu in busy:
-                self._compare(gpu, [other for other in busy if other is not gpu], minute.end_ms - MINUTE_MS)
+        start_ms = minute.end_ms - MINUTE_MS
+        compared = {
+            gpu.name
+            for gpu in busy
+            if len(busy) >= 2 and self._compare(gpu, [other for other in busy if other is not gpu], start_ms)
+        }
+        for name, gpu in self.gpus.items():
+            if gpu.held and name not in compared:
+                # A pause of a minute ends nothing; what holds a GPU without work for longer is not known.
+                gpu.slow.add(start_ms, HELD_NEEDED, odd=False)
+                gpu.held = gpu.held if gpu.slow.holds else {}
         return [deviation for name, gpu in self.gpus.items() for deviation in _found(name, gpu)]
 
     def held(self) -> dict[str, int]:
@@ -63,7 +71,8 @@ class Siblings:
         of = [_BY[name] for gpu in self.gpus.values() if gpu.slow.holds for name in gpu.held if name in _BY]
         return {cause: of.count(cause) for cause in dict.fromkeys(of)}
 
-    def _compare(self, own: GpuMinute, others: list[GpuMinute], start_ms: int) -> None:
+    def _compare(self, own: GpuMinute, others: list[GpuMinute], start_ms: int) -> bool:
+        """Learn how a GPU differs from the ``others``. Whether clocks and power could be compared."""
         gpu = self.gpus[own.name]
         hotter = own.temp_c - _median([other.temp_c for other in others])
         clock = 100 * (own.clock_mhz / _median([other.clock_mhz for other in others]) - 1)
@@ -90,6 +99,7 @@ class Siblings:
             if not odd:
                 gpu.clock.learn(clock)
                 gpu.power.learn(power)
+        return not isnan(clock + power)
 
 
 def _found(name: str, gpu: _GpuDeviation) -> list[Found]:

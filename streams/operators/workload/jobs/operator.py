@@ -23,6 +23,7 @@ from streams.operators.workload.jobs.analysis import JobAnalyses, merged_state
 from streams.operators.workload.jobs.cycle import Rank
 from streams.operators.workload.ranks import LatestChange, largest_gap
 from streams.operators.workload.rules.advice import advice
+from streams.operators.workload.rules.bottleneck import FAR_BELOW_LIMIT_PCT, HELD_GPUS
 from streams.operators.workload.rules.stats import three_digits
 
 SNAPSHOT_VERSION = 9
@@ -34,9 +35,13 @@ _TOGETHER_MS = 60_000
 """Pods that end within so long end together."""
 _GAP_PCT = (20.0, 40.0)
 """From the first difference between ranks on they are imbalanced; from the second on that is sure."""
+_SURELY_HELD = 0.75
+"""A pod that is less sure to be held down says nothing of its job."""
+_NAMED = 3
+"""Pods that a sentence names."""
 _SUMS = {
-    "idle_cost", "idle_energy_j", "power_w", "net_bytes_per_s", "io_bytes_per_s", "pcie_bytes_per_s", "gpus",
-    "cpu_util_pct", "samples_per_s",
+    HELD_GPUS, "idle_cost", "idle_energy_j", "power_w", "net_bytes_per_s", "io_bytes_per_s",
+    "pcie_bytes_per_s", "gpus", "cpu_util_pct", "samples_per_s",
 }  # fmt: skip
 """The evidence of a job that is the sum of its pods'."""
 _MAXIMA = {"idle_s", "gpu_mem_pct", "gpu_mem_most_pct"}
@@ -151,7 +156,14 @@ def job_insight(uid: str, every: Iterable[JobInsightPart], ts_ms: int) -> Insigh
     limit, sure = _vote(((part.bottleneck, part.bottleneck_confidence, part.gpus) for part in those), last="")
     text = advice(limit, kind, evidence)
     gap, least, most = largest_gap(parts)
-    if kind == "training" and gap >= _GAP_PCT[0]:
+    held = _held_down(parts)
+    if held and limit not in ("power", "heat"):
+        limit, sure = held[0].bottleneck, held[0].bottleneck_confidence
+        evidence[HELD_GPUS] = sum(int(part.evidence.get(HELD_GPUS, part.gpus)) for part in held)
+        names = ", ".join(sorted(part.pod_name for part in held)[:_NAMED])
+        names += f" and {len(held) - _NAMED} more" if len(held) > _NAMED else ""
+        text = f"{advice(limit, kind, evidence)} ({names})"
+    elif kind == "training" and gap >= _GAP_PCT[0]:
         limit = "imbalance"
         evidence["rank_gap_pct"] = gap = round(gap, -1)
         sure = 0.5 + 0.48 * min((gap - _GAP_PCT[0]) / (_GAP_PCT[1] - _GAP_PCT[0]), 1.0)
@@ -162,6 +174,29 @@ def job_insight(uid: str, every: Iterable[JobInsightPart], ts_ms: int) -> Insigh
         bottleneck=limit, bottleneck_confidence=round(sure, 3), evidence=evidence, advice=text,
         anomalies=job_anomalies(parts),
     )  # fmt: skip
+
+
+def _held_down(parts: list[JobInsightPart]) -> list[JobInsightPart]:
+    """Return the pods that hold back all others: surely held down by heat, or by power far below their limit
+    or below their own other GPUs; of two causes those of heat. Empty where all pods are: their vote tells."""
+    held = [
+        part
+        for part in parts
+        if part.bottleneck_confidence >= _SURELY_HELD
+        and (
+            part.bottleneck == "heat"
+            or (
+                part.bottleneck == "power"
+                and (
+                    HELD_GPUS in part.evidence
+                    or part.evidence.get("power_pct", FAR_BELOW_LIMIT_PCT) < FAR_BELOW_LIMIT_PCT
+                )
+            )
+        )
+    ]
+    if len(held) == len(parts):
+        return []
+    return [part for part in held if part.bottleneck == "heat"] or held
 
 
 def job_state(every: Iterable[JobInsightPart]) -> WorkloadState | None:

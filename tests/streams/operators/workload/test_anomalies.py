@@ -118,6 +118,29 @@ def test_samples_of_a_node_become_anomalies_of_its_pod_and_its_job() -> None:
         assert hang.evidence["stopped_gpus"] == 1
 
 
+def work(minute: int, *, util_pct: float = 98.0, is_held: bool = True) -> Minute:
+    """Of four GPUs, of which heat holds down one while all work."""
+    gpus = [
+        GpuMinute(f"a/{index}", util_pct, 60.0, 60.0, 1700.0, 0.0, 0.0) for index in range(3)
+    ]  # fmt: skip
+    held = GpuMinute("a/3", util_pct, 50.0, 88.0, 900.0 if is_held else 1700.0, 0.0, 90.0 * is_held)
+    return Minute(
+        end_ms=START_MS + 60_000 * minute, util_pct=util_pct, util_spread=1, power_pct=60, power_spread=1,
+        mem_pct=75, copy_pct=30, period_s=None, gpus=(*gpus, held),
+    )  # fmt: skip
+
+
+def test_a_gpu_that_works_no_more_is_held_down_no_more() -> None:
+    finder, held = AnomalyFinder(), []
+    script = [98.0, 98.0, 98.0, 5.0, 98.0, 5.0, 5.0, 5.0]
+    for number, util_pct in enumerate(script):
+        finder.add(work(number, util_pct=util_pct))
+        held.append((finder.siblings.held(), [anomaly.kind for anomaly in finder.current]))
+    heat = ({"heat": 1}, ["slow_gpu"])
+    # A pause of a minute ends nothing; two do.
+    assert held == [({}, []), heat, heat, heat, heat, heat, ({}, []), ({}, [])]
+
+
 def part(name: str, *anomalies: Anomaly, **figures: float) -> JobInsightPart:
     return JobInsightPart(
         job=JobRef(api_version="v1", kind="Job", name="j", uid="j"), pod_uid=name, pod_name=name, ts_ms=9,

@@ -11,6 +11,7 @@ from streams.operators.base import CountedEvent, Emission, Stage
 from streams.runtime.dead_letters import check, dead_letter
 from streams.runtime.events import STATE_EVICTED, STATE_RESET
 from streams.runtime.keyed_operator import KeyedOperator, OperatorFailedError
+from streams.runtime.record_packer import RecordPacker
 from streams.state.codec import pieces_of
 from streams.state.partition_clock import PartitionClock
 from streams.state.record import state_key
@@ -113,6 +114,7 @@ class LocalStage:
         self._happened = happened
         self._operators: dict[str, KeyedOperator] = {}
         self._changelog: dict[bytes, bytes] = {}
+        self._packer = RecordPacker()
         self._clock = PartitionClock(stage.stride_ms, confirm=stage.confirm)
         self._next_ms = stage.stride_ms
 
@@ -141,7 +143,9 @@ class LocalStage:
 
     def _begun(self, key: str) -> KeyedOperator:
         try:
-            return KeyedOperator(self._stage, _PARTITION, key, self._changelog.get, lambda _: self._reset())
+            return KeyedOperator(
+                self._stage, _PARTITION, key, self._changelog.get, lambda _: self._reset(), self._packer
+            )
         except Exception as error:
             raise OperatorFailedError(f"{type(error).__name__}: {error}") from error
 

@@ -1,13 +1,11 @@
 """Holds the operator of one key: how it begins anew after it was idle, and is rebuilt after a failure."""
 
 from collections.abc import Callable
-from typing import NamedTuple
-
-from cramjam import lz4
 
 from dutycycle.contract.codec import DecodeError
 from dutycycle.contract.log import ConsumerRecord
 from streams.operators.base import Emission, Operator, Stage
+from streams.runtime.record_packer import RecordPacker
 from streams.state.codec import Lookup, Packed, Resumed, StateError, pack, unpack
 from streams.state.record import state_key
 
@@ -16,32 +14,30 @@ class OperatorFailedError(Exception):
     """Says that an operator failed on a record, not with ``DecodeError``. It is as before it."""
 
 
-class _Recent(NamedTuple):
-    """Holds a record since the last stored state. They are half a minute of all input, so the value is kept
-    in LZ4: a quarter of the room for 1 µs a kB."""
-
-    offset: int
-    ts_ms: int
-    now_ms: int
-    value: bytes | None
-
-
 class KeyedOperator:
     """Holds an operator with the offset that it is at, and the records since its last stored state.
 
-    Made from the stored state, or from nothing; ``reset`` is called when a stored state cannot be used.
+    Made from the stored state, or from nothing; ``reset`` is called when a stored state cannot be used, and
+    ``packer`` is that of the stage.
     ``seen_ms`` is what the partition's clock said at the last record that was used; None before the first.
     """
 
     def __init__(
-        self, stage: Stage, partition: int, key: str, lookup: Lookup, reset: Callable[[str], None]
+        self,
+        stage: Stage,
+        partition: int,
+        key: str,
+        lookup: Lookup,
+        reset: Callable[[str], None],
+        packer: RecordPacker,
     ) -> None:
         self._stage = stage
         self._key = key
         self._state_key = state_key(partition, key)
         self._lookup = lookup
         self._reset = reset
-        self._recent: list[_Recent] = []
+        self._packer = packer
+        self._recent: list[bytes] = []
         self.partition = partition
         self.offset = -1
         self.seen_ms: int | None = None
@@ -63,8 +59,7 @@ class KeyedOperator:
             self.offset = record.offset
             raise OperatorFailedError(f"{type(error).__name__}: {error}") from error
         self.offset = record.offset
-        value = None if record.value is None else bytes(lz4.compress_block(record.value))
-        self._recent.append(_Recent(record.offset, record.ts_ms, now_ms, value))
+        self._recent.append(self._packer.pack(record, now_ms))
         return emissions
 
     def _applied(self, record: ConsumerRecord, now_ms: int) -> list[Emission]:
@@ -121,17 +116,12 @@ class KeyedOperator:
         sent already."""
         self.seen_ms = None
         self._operator = self._resume()
-        for seen in self._recent:
+        for packed in self._recent:
+            record, now_ms = self._packer.unpack(packed, self._stage.source, self.partition, self._key)
             try:
-                self._applied(self._record(seen), seen.now_ms)
+                self._applied(record, now_ms)
             except Exception as error:  # noqa: BLE001 - applied before; without it the rest still makes the better state
-                self._reset(f"{self._key}: left out of a rebuild, offset {seen.offset}: {error!r}")
-
-    def _record(self, recent: _Recent) -> ConsumerRecord:
-        value = None if recent.value is None else bytes(lz4.decompress_block(recent.value))
-        return ConsumerRecord(
-            self._stage.source, self.partition, recent.offset, self._key, value, recent.ts_ms
-        )
+                self._reset(f"{self._key}: left out of a rebuild, offset {record.offset}: {error!r}")
 
     def _resume(self) -> Operator:
         try:

@@ -20,6 +20,7 @@ from streams.runtime.events import STATE_EVICTED, STATE_LARGE, STATE_RESET, STAT
 from streams.runtime.eviction import EvictedKey, Eviction, Tombstones
 from streams.runtime.keyed_operator import KeyedOperator, OperatorFailedError
 from streams.runtime.port import StreamsPort
+from streams.runtime.record_packer import RecordPacker
 from streams.state.codec import Packed
 from streams.state.record import Record
 from streams.state.recovery import Rewrite
@@ -83,6 +84,7 @@ class StageTask:
         self._unflushed: dict[_Key, KeyedOperator] = {}
         self._done: dict[int, int] = {}
         self._eviction = Eviction(stage, port)
+        self._packer = RecordPacker()
         self._rewrites: list[Rewrite] = []
         self.processed = 0
         """Counts the records, whatever became of them."""
@@ -143,8 +145,9 @@ class StageTask:
 
     def _operator(self, key: _Key) -> KeyedOperator:
         return KeyedOperator(
-            self.stage, *key, lambda state_key: self._port.load(self.stage.name, state_key), self._reset
-        )
+            self.stage, *key, lambda state_key: self._port.load(self.stage.name, state_key), self._reset,
+            self._packer,
+        )  # fmt: skip
 
     def _reset(self, detail: str) -> None:
         self._telemetry.emit(STATE_RESET, detail, stage=self.stage.name)

@@ -20,7 +20,7 @@ from streams.operators.cycles.ring import EXACT, Ring, Store
 from streams.operators.cycles.schedule import RECENT, SHORT, Schedule
 from streams.operators.cycles.tracker import MISSES, CycleTracker
 
-SNAPSHOT_VERSION = 5
+SNAPSHOT_VERSION = 6
 ANEW = 10
 """So many ticks in a row have to be as far apart as one another before the grid becomes theirs: a scrape that
 was missed makes one interval longer, and no other rhythm."""
@@ -142,7 +142,8 @@ class CycleBank:
         self._siblings: Ints = np.arange(n) if siblings is None else siblings
         self._ring = Ring(config.samples, config.interval_ms, n, config.store)
         self._locks = Locks(n)
-        self._trackers = [CycleTracker(config.misses) for _ in range(n)]
+        self._trackers: dict[int, CycleTracker] = {}
+        """Those of the columns that ever had a cycle."""
         self._schedule = Schedule(n, config.samples)
         self._since_ms: Ints = np.zeros(n, np.int64)
         """Of each series, samples before this are not read any more."""
@@ -183,8 +184,8 @@ class CycleBank:
         self._since_ms = remap(self._since_ms, keep, 0)
         self._doubted, self._told = remap(self._doubted, keep, 0), remap(self._told, keep, 0)
         self._short = remap(self._short, keep, 0)
-        misses = self._config.misses
-        self._trackers = [self._trackers[old] if old >= 0 else CycleTracker(misses) for old in keep.tolist()]
+        places = enumerate(keep.tolist())
+        self._trackers = {new: self._trackers[old] for new, old in places if old in self._trackers}
 
     def update(self, ts_ms: int, values: Floats, interval_ms: int | None = None) -> None:
         """Take the tick at ``ts_ms``; ``values`` has shape (n,), NaN is absent. See ``extend``."""
@@ -227,7 +228,10 @@ class CycleBank:
 
     def current(self, column: int) -> CycleResult:
         """Return the cycle that a column is locked on."""
-        return self._trackers[column].current
+        return self._tracker(column).current
+
+    def _tracker(self, column: int) -> CycleTracker:
+        return self._trackers.get(column) or CycleTracker(self._config.misses)
 
     def locked(self, among: Bools | None = None) -> LockedCycles:
         """Return the cycles that go on now, by column; ``among``, shape (n,): only of these."""
@@ -255,8 +259,10 @@ class CycleBank:
 
     def _take(self, ts_ms: int, column: int, detection: Detection | None) -> CycleResult | None:
         """Return what to publish after a look at a column; None for nothing."""
-        tracker = self._trackers[column]
+        tracker = self._tracker(column)
         result = NO_CYCLE if detection is None or not detection.goes_on else self._result(detection)
+        if result.cyclic:
+            self._trackers[column] = tracker
         if detection is not None and self._short[column] and not detection.short:
             self._short[column] = False
             if not near(result.period_s or 0.0, tracker.period_s or 0.0, DRIFT):
@@ -360,7 +366,7 @@ class CycleBank:
 
     def _sure(self, column: int, detection: Detection, periods: Floats) -> Detection | None:
         """Return what was found, if that is enough to lock, or to stay locked."""
-        before_s, now_s = self._trackers[column].period_s, self._period_s(detection)
+        before_s, now_s = self._tracker(column).period_s, self._period_s(detection)
         if before_s is not None and (near(now_s, before_s, DRIFT) or not self._short[column]):
             return detection.slower(self._config.least)
         # What is slower may hide behind a cycle that was found in a short part; a multiple of that is none.
@@ -417,7 +423,7 @@ class CycleBank:
             "doubted": self._doubted.nonzero()[0].tolist(),
             "ring": self._ring.snapshot(),
             "locks": self._locks.snapshot(),
-            "trackers": [tracker.snapshot() for tracker in self._trackers],
+            "trackers": [[column, self._trackers[column].snapshot()] for column in sorted(self._trackers)],
             "schedule": self._schedule.snapshot(),
         }
 
@@ -436,8 +442,9 @@ class CycleBank:
         bank._ring.restore(plain["ring"])
         bank._locks.restore(plain["locks"])
         bank._schedule.restore(plain["schedule"])
-        bank._trackers = [CycleTracker.restore(tracker, config.misses) for tracker in plain["trackers"]]
+        for column, tracker in plain["trackers"]:
+            bank._trackers[column] = CycleTracker.restore(tracker, config.misses)
+            bank._told[column] = bank._trackers[column].has_told
         bank._short[plain["short"]] = True
         bank._doubted[plain["doubted"]] = True
-        bank._told[:] = [tracker.has_told for tracker in bank._trackers]
         return bank

@@ -101,10 +101,20 @@ def _to_follow(floats: Floats, ints: Ints, ts_ms: int) -> Ints:
 
 class Locks(SeriesState):
     """Holds the period of the locked cycle of each of n series, and how it was followed: a row each of
-    ``floats`` (period in seconds, noise, gains; NaN where there is none) and ``ints``."""
+    ``floats`` (period in seconds, noise, gains; NaN where there is none) and ``ints``. There is room for
+    gains from the first lock on: on most scales there is none."""
 
-    floats: Floats = array("n", _GAINS + REMEMBERED, fill=np.nan)
+    floats: Floats = array("n", "_width", fill=np.nan)
     ints: Ints = array("n", 3, dtype=np.int64)
+
+    def __init__(self, n: int) -> None:
+        self._width = _GAINS
+        super().__init__(n)
+
+    def _widen(self) -> None:
+        if self._width == _GAINS:
+            self._width = _GAINS + REMEMBERED
+            self.floats = np.hstack((self.floats, np.full((self.n, REMEMBERED), np.nan)))
 
     @property
     def periods_s(self) -> Floats:
@@ -123,6 +133,7 @@ class Locks(SeriesState):
         if period_s is None or not near(period_s, before_s, DRIFT):
             self.floats[column], self.ints[column] = np.nan, 0
         if period_s is not None:
+            self._widen()
             self.floats[column, _PERIOD] = period_s
 
     def to_follow(self, ts_ms: int) -> Ints:
@@ -156,5 +167,7 @@ class Locks(SeriesState):
     def restore(self, plain: dict[str, Any]) -> None:
         """Go on from a snapshot of the same shape."""
         columns = plain["columns"]
+        if columns:
+            self._widen()
         self.floats[columns] = unpack(plain["floats"], "f8", (len(columns), self.floats.shape[1]))
         self.ints[columns] = unpack(plain["ints"], "i8", (len(columns), self.ints.shape[1]))

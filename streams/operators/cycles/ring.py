@@ -25,6 +25,9 @@ SMALLEST = 1e-3
 ABSENT = 65_535
 """The code of what was not measured."""
 
+_ROOM = 50
+"""Samples by which a ring grows until it has all: nobody sees ten minutes in the first one."""
+
 _ANCHOR, _SLOT, _INTERVAL = range(3)
 """Of ``place``: when the first slot began, the newest slot, and how long each is (ms)."""
 
@@ -198,7 +201,8 @@ class Ring:
     """Keeps one row per series, one column per grid slot; shape (n, samples).
 
     A slot begins half an interval before the first tick's moment, so that a jittering tick stays in its
-    own. Several ticks in one slot are averaged, so the grid may be coarser than the ticks.
+    own. Several ticks in one slot are averaged, so the grid may be coarser than the ticks. What has not been
+    reached yet has no room: how much there is follows from the newest slot.
     """
 
     def __init__(self, samples: int, interval_ms: int, n: int, store: Store = EXACT) -> None:
@@ -211,9 +215,16 @@ class Ring:
         """Forget everything, and go on with a grid of ``interval_ms``."""
         self.interval_ms = interval_ms
         """The time between samples."""
-        self._kept = np.full((self.n, self._samples), self._store.absent, self._store.dtype)
         self._place = np.array([-1, -1, interval_ms], np.int64)
+        self._kept = self._absent(self._room(-1))
         self._sums = np.zeros((2, self.n))
+
+    def _room(self, slot: int) -> int:
+        """Return how many samples there is room for once this slot is reached."""
+        return min((max(slot, 0) // _ROOM + 1) * _ROOM, self._samples)
+
+    def _absent(self, samples: int) -> Samples:
+        return np.full((self.n, samples), self._store.absent, self._store.dtype)
 
     @property
     def slot(self) -> int:
@@ -228,6 +239,12 @@ class Ring:
 
     def extend(self, times: Ints, rows: Floats) -> None:
         """Take ticks in the order of their ``times``, none older than the last; NaN is absent."""
+        if (had := self._kept.shape[1]) < self._samples:
+            begin_ms = self._place[_ANCHOR] if self.slot >= 0 else times[0] - self.interval_ms // 2
+            room = self._room(int(times[-1] - begin_ms) // self.interval_ms)
+            if room > had:  # it has not gone round yet
+                before, self._kept = self._kept, self._absent(room)
+                self._kept[:, :had] = before
         _extend(times, rows, self._kept, self._store.values, self._place, self._sums)
 
     def recent(self, count: int) -> Floats:
@@ -248,7 +265,8 @@ class Ring:
     def windows(self, columns: Ints, since_ms: Ints) -> Windows:
         """Return the usable samples of these columns up to now, none from before the moment of the column in
         ``since_ms`` (n,); none of a series that is absent now."""
-        windows = Windows(np.empty((columns.size, self._samples)), np.empty((columns.size, 2), np.int64))
+        room = self._kept.shape[1]
+        windows = Windows(np.empty((columns.size, room)), np.empty((columns.size, 2), np.int64))
         _windows(self._kept, self._store.values, self._place, columns, since_ms, *windows)
         return windows
 
@@ -260,7 +278,7 @@ class Ring:
         """Go on from a snapshot of the same shape."""
         self._place = np.array(plain["place"], np.int64)
         self.interval_ms = plain["place"][_INTERVAL]
-        self._kept = unpack(plain["kept"], self._store.dtype, self._kept.shape)
+        self._kept = unpack(plain["kept"], self._store.dtype, (self.n, self._room(self.slot)))
         self._sums = unpack(plain["sums"], "f8", self._sums.shape)
 
 

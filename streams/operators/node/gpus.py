@@ -4,7 +4,6 @@ Derived records are keyed by subject, so those of one node reach different worke
 still together. A part says all that is known at its time, so the newest supersedes those before it.
 """
 
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import isnan
@@ -34,7 +33,7 @@ class RecentMaximum:
     """The largest value of the last hour; bounded, because what a later and larger value hides is dropped."""
 
     def __init__(self, falling: Sequence[Sequence[float]] = ()) -> None:
-        self._falling = deque((int(end_ms), value) for end_ms, value in falling)
+        self._falling = [(int(end_ms), value) for end_ms, value in falling]
 
     def add(self, end_ms: int, value: float) -> None:
         """A window had this maximum. It ended at ``end_ms``, and no earlier than the one before it."""
@@ -42,7 +41,7 @@ class RecentMaximum:
             self._falling.pop()
         self._falling.append((end_ms, value))
         while self._falling[0][0] <= end_ms - LOOK_BACK_MS:
-            self._falling.popleft()
+            del self._falling[0]
 
     @property
     def value(self) -> float:

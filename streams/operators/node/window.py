@@ -15,7 +15,8 @@ from streams.operators.columns.arrays import Floats, Ints, pack, remap, unpack
 from streams.operators.columns.series import GAUGE
 from streams.operators.node.figures import FIGURES, window_figures
 
-_FIRST_ROWS = 16
+_ROOM = 16
+"""Rows by which the room for them grows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +53,8 @@ class WindowBank:
     def __init__(self, sizes_ms: Sequence[int], lateness_ms: int) -> None:
         self._sizes = tuple(sizes_ms)
         self._lateness = lateness_ms
-        self._times = np.zeros(_FIRST_ROWS, np.int64)
-        self._rows = self._highs = np.full((_FIRST_ROWS, 0), np.nan)
+        self._times = np.zeros(_ROOM, np.int64)
+        self._rows = self._highs = np.full((_ROOM, 0), np.nan)
         """One array until something was higher within a tick than the tick's value."""
         self._used = 0
         self._powers: Ints = np.zeros(0, np.int64)
@@ -105,9 +106,9 @@ class WindowBank:
     def _append(self, times: Ints, rows: Floats, highs: Floats) -> None:
         used = self._used + len(times)
         if used > len(self._times):
-            room = max(used, self._used * 3 // 2)
-            self._times = np.resize(self._times, room)
-            self._move(lambda kept: np.resize(kept, (room, kept.shape[1])))
+            more = -(-used // _ROOM) * _ROOM - len(self._times)
+            self._times = np.append(self._times, np.zeros(more, np.int64))
+            self._move(lambda kept: np.concatenate((kept, np.empty((more, kept.shape[1])))))
         if highs is not rows and self._highs is self._rows:
             self._highs = self._rows.copy()
         self._times[self._used : used] = times
@@ -176,7 +177,7 @@ class WindowBank:
         counters, width = powers != GAUGE, len(powers)
         times = plain["times"]
         self._used = len(times)
-        room = max(_FIRST_ROWS, self._used)
+        room = max(_ROOM, self._used)
         self._times = np.zeros(room, np.int64)
         self._times[: self._used] = times
         self._rows = np.full((room, width), np.nan)

@@ -13,6 +13,7 @@ from dutycycle.contract.log import ConsumerRecord, ProducerRecord
 from streams.local import LocalPipeline
 from streams.runtime.events import STATE_EVICTED
 from streams.runtime.keyed_operator import KeyedOperator
+from streams.runtime.record_packer import RecordPacker
 from streams.state.record import clock_key, header_of, name_of, piece_of, state_key
 from tests.support.fakes.broker import Broker
 from tests.support.streams.port import Died, Moment, Worker, place
@@ -222,7 +223,7 @@ def in_the_end(broker: Broker) -> tuple[set[tuple[str, int, int]], set[tuple[str
     open_ = [
         one
         for key in keys_of(broker)
-        for one in KeyedOperator(SPANS, 0, key, broker.changelog.get, lambda _: None).close()
+        for one in KeyedOperator(SPANS, 0, key, broker.changelog.get, lambda _: None, RecordPacker()).close()
         if isinstance(one, ProducerRecord)
     ]
     return spans(broker.outputs, AT_ONCE), spans(broker.outputs) | spans(open_)

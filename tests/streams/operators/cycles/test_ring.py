@@ -77,6 +77,14 @@ def test_logarithms_keep_a_value_to_a_tenth_of_a_percent() -> None:
     assert ring.recent(8)[0].tolist() == pytest.approx(expected, rel=1e-2 / 8, nan_ok=True)
 
 
+def test_a_ring_has_room_for_what_was_reached_alone() -> None:
+    ring, sizes = Ring(600, 1000, 1), []
+    for second in (0, 49, 50, 599, 5000):
+        ring.extend(START_MS + np.array([1000 * second]), np.ones((1, 1)))
+        sizes.append(len(ring.snapshot()["kept"]) // 4)
+    assert sizes == [50, 50, 100, 600, 600]
+
+
 @pytest.mark.parametrize("store", [EXACT, LOGARITHMS], ids=["exact", "logarithms"])
 @given(st.data())
 @settings(max_examples=examples(60))

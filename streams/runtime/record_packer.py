@@ -1,0 +1,42 @@
+"""Keeps records in little room: those since the last stored states are half a minute of all input."""
+
+import struct
+
+import zstandard
+
+from dutycycle.contract.log import ConsumerRecord
+
+_HEAD = struct.Struct(">qqq")
+_LEVEL = -3
+"""A seventh of a sample of eight GPUs is left, for 1.7 µs a kB."""
+_MOST_BYTES = 65_536
+"""Of the record that the others are packed against."""
+
+
+class RecordPacker:
+    """Packs the records of one stage against its first one: they differ in their numbers."""
+
+    def __init__(self) -> None:
+        self._compressor: zstandard.ZstdCompressor | None = None
+        self._decompressor = zstandard.ZstdDecompressor()
+
+    def pack(self, record: ConsumerRecord, now_ms: int) -> bytes:
+        """Return offset, time and value of a record, and what its partition's clock said."""
+        head = _HEAD.pack(record.offset, record.ts_ms, now_ms)
+        if record.value is None:
+            return head
+        return head + (self._compressor or self._begun(record.value)).compress(record.value)
+
+    def _begun(self, first: bytes) -> zstandard.ZstdCompressor:
+        like = zstandard.ZstdCompressionDict(first[:_MOST_BYTES], dict_type=zstandard.DICT_TYPE_RAWCONTENT)
+        like.precompute_compress(level=_LEVEL)
+        self._compressor = zstandard.ZstdCompressor(level=_LEVEL, dict_data=like)
+        self._decompressor = zstandard.ZstdDecompressor(dict_data=like)
+        return self._compressor
+
+    def unpack(self, packed: bytes, topic: str, partition: int, key: str) -> tuple[ConsumerRecord, int]:
+        """Return a record of this topic, partition and key, and what its partition's clock said."""
+        offset, ts_ms, now_ms = _HEAD.unpack_from(packed)
+        body = packed[_HEAD.size :]
+        value = self._decompressor.decompress(body) if body else None
+        return ConsumerRecord(topic, partition, offset, key, value, ts_ms), now_ms

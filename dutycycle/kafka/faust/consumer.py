@@ -270,7 +270,7 @@ class ExactConsumer(driver.Consumer):
 
         Faust takes all that there is and keeps it: its topics forget the ``maxsize`` that ``App.topic`` is
         given, and 2,048 batches of each are more than a log. What is weakly known here counts until its agent
-        has done it, or a rebalance has emptied the queues.
+        has done it, or the partitions are assigned anew.
         """
         full = {tp for tp, batches in self._batches.items() if len(batches) >= _BATCHES}
         if not full:
@@ -381,8 +381,9 @@ class ExactConsumer(driver.Consumer):
 
     async def on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
         """Forget what is done, in a new generation: what was done in an older one may lie behind what others
-        have committed."""
+        have committed. Its batches are with no agent, though Faust's loops may hold the last ones."""
         self._done.clear()
+        self._batches.clear()
         await super().on_partitions_assigned(assigned, generation_id)
 
     def _filter_tps_with_pending_acks(self, topics: Any = None) -> Iterable[TP]:  # type: ignore[override] # narrower by design

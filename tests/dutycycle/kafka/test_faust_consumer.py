@@ -98,6 +98,26 @@ async def test_a_batch_fetched_before_the_seek_hides_nothing_behind_it() -> None
     assert handed_out[:300] == list(range(COMMITTED, COMMITTED + 300))
 
 
+async def test_batches_of_before_a_rebalance_keep_no_partition_from_being_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Faust's loop holds the last batch that it handed out, and the stream the last one that it has done. A
+    rebalance in between drops the former: both are of one partition, and nothing else may come after them."""
+    app = create_app(load({"DUTYCYCLE_BROKER": "kafka://127.0.0.1:1"}), "test", Telemetry("test"))
+    consumer: Any = app.exact_consumer
+    fetch = AsyncMock(return_value={})
+    monkeypatch.setattr("faust.transport.drivers.aiokafka.Consumer._getmany", fetch)
+    consumer._on_partitions_assigned = AsyncMock()
+    record = SimpleNamespace(topic=PLACE.topic, partition=0, offset=7, timestamp_type=0)
+    held = [consumer._to_message(PLACE, [record]) for _ in range(2)]
+    assert await consumer._getmany({PLACE}, 1.0) == {}
+    assert not fetch.called, "its agent has enough of it"
+    await consumer.on_partitions_assigned({PLACE})
+    await consumer._getmany({PLACE}, 1.0)
+    fetch.assert_awaited_once_with({PLACE}, 1.0)
+    assert len(held) == 2
+
+
 def test_a_fetch_is_one_message_a_partition_but_a_changelog_is_read_one_by_one() -> None:
     changelog = TP("state", 0)
     scheduler = BatchScheduler(lambda place: place == changelog)

@@ -23,7 +23,7 @@ from streams.names import SOURCES
 from streams.topology import stages
 from tests.support.fakes.interruptible_broker import InterruptibleBroker
 from tests.support.kafka import send, settings_of
-from tests.support.processes.commands import STOP_S, dutycycle, environ, running, wait_until
+from tests.support.processes.commands import ANEW, STOP_S, dutycycle, environ, running, wait_until
 from tests.support.processes.figures import Figures, Process
 from tests.support.servers.kafka.broker import OwnBroker, RunningBroker
 from tests.support.servers.postgres import Postgres
@@ -69,7 +69,7 @@ def expected() -> Figures:
 def test_a_stream_worker_says_how_it_is(kafka: RunningBroker, topic_prefix: str, tmp_path: Path) -> None:
     env = environ(broker=kafka.url, topic_prefix=topic_prefix, partitions="1", snapshot_interval="0.5s")
     kafka.stop()
-    with running("stream", env=env, log=tmp_path / "first.log") as process:
+    with running("stream", env=env, log=tmp_path / "first.log", start=ANEW) as process:
         first = Process(tmp_path / "first.log")
         wait_until(lambda: "the broker" in first.readyz()[1], lambda: str(first.readyz()))
         assert first.healthz() == (200, "healthy\n"), "waiting is no illness"

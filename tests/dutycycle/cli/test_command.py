@@ -4,7 +4,6 @@ import asyncio
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,15 +23,12 @@ from streams.local import LocalPipeline
 from streams.topology import stages
 from tests.support.data.traces import read_trace
 from tests.support.kafka import send
-from tests.support.processes.commands import DEADLINE_S, wait_until
+from tests.support.processes.commands import ANEW, DEADLINE_S, wait_until
 from tests.support.processes.hidden import hide_modules
 from tests.support.processes.warm import command
 
 GOOD = list(records(Shape(nodes=1, gpus=1, seconds=40)))
 NOW_MS = 1_800_000_000_000
-
-
-ANEW = (sys.executable, "-m", "dutycycle")
 
 
 def started(*arguments: str | Path, start: Sequence[str] = ANEW, **environ: str) -> subprocess.Popen[str]:

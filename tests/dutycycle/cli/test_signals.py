@@ -19,7 +19,7 @@ from dutycycle.telemetry.events import Telemetry
 from dutycycle.telemetry.serving import serving
 from sinks.serve.roles import ROLES
 from streams.names import changelogs
-from tests.support.processes.commands import environ, running
+from tests.support.processes.commands import ANEW, environ, running
 
 SERVICES = {
     "collect": "collectors.service", "stream": "streams.service", "sink": "sinks.service",
@@ -100,7 +100,7 @@ def check_process(
     arguments: list[str], number: signal.Signals, env: dict[str, str], moment: float, folder: Path
 ) -> None:
     log = folder / "log"
-    with running(*arguments, env=env, log=log, number=number):
+    with running(*arguments, env=env, log=log, number=number, start=ANEW):
         time.sleep(moment)
     said = log.read_text()
     assert "Traceback" not in said

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,6 +19,8 @@ from tests.support.processes.warm import command
 DEADLINE_S = 240.0
 STOP_S = 60.0
 """An end takes a few seconds, and on a busy machine many times that."""
+ANEW = (sys.executable, "-m", "dutycycle")
+"""A process that makes its imports itself: where it is about its start, its own pid, or LD_LIBRARY_PATH."""
 Derived = dict[tuple[str, str], list[bytes]]
 """Payloads in order, by (topic without prefix, key)."""
 
@@ -43,12 +45,16 @@ def dutycycle(*arguments: str | Path, env: Mapping[str, str]) -> subprocess.Comp
 
 @contextmanager
 def running(
-    *arguments: str, env: Mapping[str, str], log: Path, number: signal.Signals = signal.SIGTERM
-) -> Iterator[subprocess.Popen[bytes]]:
-    """A long-lived command. At the end it gets the signal ``number``, and has to end with 0 in seconds."""
+    *arguments: str, env: Mapping[str, str], log: Path, number: signal.Signals = signal.SIGTERM,
+    start: Sequence[str] | None = None,
+) -> Iterator[subprocess.Popen[bytes]]:  # fmt: skip
+    """A long-lived command. At the end it gets the signal ``number``, and has to end with 0 in seconds.
+
+    Collectors load a driver by LD_LIBRARY_PATH, so they start anew, and others where ``start`` is ``ANEW``.
+    """
+    begin = start or (ANEW if arguments[0] == "collect" else command())
     with log.open("wb") as out:
-        started = [sys.executable, "-m", "dutycycle", *arguments]
-        process = subprocess.Popen(started, env=env, stdout=out, stderr=subprocess.STDOUT)
+        process = subprocess.Popen([*begin, *arguments], env=env, stdout=out, stderr=subprocess.STDOUT)
         try:
             yield process
             wait_until(lambda: process.poll() is not None or _catches_sigterm(process.pid), log.read_text)

@@ -24,8 +24,8 @@ _IMPORTS = (
     "dutycycle.traces.backfill", "dutycycle.traces.republish", "dutycycle.experiments.sweep",
     "dutycycle.compare.page", "dutycycle.compare.comparison", "dutycycle.plot.write",
     "dutycycle.schedule.pictures", "dutycycle.kubectl.run", "sinks.records.query", "sinks.records.usage",
-    "pyarrow.parquet", "sqlalchemy.dialects.sqlite", "matplotlib.backends.backend_agg",
-    "matplotlib.backends.backend_svg",
+    "streams.service", "sinks.service", "pyarrow.parquet", "sqlalchemy.dialects.sqlite",
+    "matplotlib.backends.backend_agg", "matplotlib.backends.backend_svg",
 )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import tempfile
+from functools import cache
 from pathlib import Path
 
 from tests.support.servers.cache import cache_folder, locked
@@ -18,7 +19,7 @@ def find_helm() -> Path:
     """The program, without building it. Raises ``ServerMissingError`` that says how to get it."""
     installed = shutil.which("helm")
     for program in (*([Path(installed)] if installed else []), _cached()):
-        if _major(program) >= _OLDEST:
+        if program.exists() and _major(program) >= _OLDEST:
             return program
     raise ServerMissingError(
         "helm is not installed, nor built (make servers builds it; it needs Go 1.21 or newer)"
@@ -38,6 +39,7 @@ def _cached() -> Path:
     return built_folder(_HERE, "helm") / "helm"
 
 
+@cache
 def _major(program: Path) -> int:
     """0 for what does not run."""
     try:

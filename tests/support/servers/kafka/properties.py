@@ -42,6 +42,8 @@ _SINGLE_NODE: dict[str, object] = {
     "log.segment.delete.delay.ms": 1_000,
     # Compacted topics are looked at every 15 s by default: the test of compaction waits for it.
     "log.cleaner.backoff.ms": 500,
+    # Of the 128 MiB that it takes by default, a start fills every page with zeros.
+    "log.cleaner.dedupe.buffer.size": 2 * 1024**2,
 }
 
 

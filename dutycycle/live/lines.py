@@ -6,7 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.model.subjects import GpuRow, NodeRow, PodRow
-from dutycycle.live.views.findings import activity, cycle_words, forecast_words, full_words, silence_words
+from dutycycle.live.views.findings import (
+    activity,
+    cycle_words,
+    forecast_words,
+    full_words,
+    silence_words,
+    slowed_words,
+)
 from dutycycle.live.views.warnings import health_warnings
 from dutycycle.words import bytes_text, of_bytes, percent_text
 
@@ -25,6 +32,7 @@ def plain_lines(state: LiveState, most_pods: int | None = _PODS) -> Iterator[str
             (silence_words(state, row), ""),
             (_inside(row), ""),
             (activity(state, row), "does"),
+            (slowed_words(state, row), ""),
             (cycle_words(row), ""),
             (", ".join(_trend(row)), "trend"),
         )

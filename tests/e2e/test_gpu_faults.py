@@ -17,11 +17,12 @@ from dataclasses import dataclass, field
 from html import unescape
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 from sqlalchemy import create_engine, text
 
+from dutycycle.contract.health.xids import LEVELS
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import TOPICS, full_name
 from dutycycle.kafka.embedded import EmbeddedBroker
@@ -40,12 +41,15 @@ from tests.support.servers.kube.scheduler import gpu_pod
 from tests.support.servers.ports import free_port
 
 NODE, NODE_PATH = "gpu-a", "/api/v1/nodes/gpu-a"
-XID, LOST, COUNTER, NAN, OVER, OLD, SLICED, BROKEN, ECC, PENDING, LINK, BRAKED = GPUS = range(12)
+(
+    XID, LOST, COUNTER, NAN, OVER, OLD, SLICED, BROKEN, ECC, PENDING, LINK, BRAKED, FABRIC, ACTION, SPARE,
+    HOT,
+) = GPUS = range(16)  # fmt: skip
 """The GPUs by their faults."""
 SLICE = "MIG-00000000-0000-4000-8000-000000000001"
 COUNTERS = {2: 71.5, 3: 30, 5: 44.4, 10: 33.3}
 """GPM's of SM, occupancy, tensor cores and DRAM."""
-IN_TIME_S = 10.0
+IN_TIME_S, COUNTED_S = 10.0, 10.0
 COMMANDS = ("kubectl", "machine")
 """The outlets that are asked by a process of their own."""
 RULES = RULE_FOLDER / "workloads.yml"
@@ -80,8 +84,12 @@ def world(fault_at_s: float | None = None, start: float = 0.0) -> Scenario:
         gpus[BROKEN] = gpu(BROKEN, events=[FakeEvent(data=64, at_s=at)], fields={145: 1})
         gpus[ECC] = gpu(ECC, events=[FakeEvent(data=0, at_s=at, type=2)], fields={4: 3, 6: 3})
         gpus[PENDING] = gpu(PENDING, events=[FakeEvent(data=63, at_s=at)], fields={144: 1, 143: 1})
-        braked = dict(gpus[BRAKED].values) | {"throttle": 0x88, "sm_mhz": 600, "power_w": 220}
-        gpus[BRAKED] = gpu(BRAKED, values=braked)
+        usual = dict(gpus[BRAKED].values)
+        gpus[BRAKED] = gpu(BRAKED, values=usual | {"throttle": 0x88, "sm_mhz": 600, "power_w": 220})
+        gpus[HOT] = gpu(HOT, values=usual | {"throttle": 0x48, "sm_mhz": 900, "temp_c": 91})
+        gpus[FABRIC] = gpu(FABRIC, values=usual | {"fabric_state": 2})
+        gpus[ACTION] = gpu(ACTION, events=[FakeEvent(data=154, at_s=at)], fields={230: 2})
+        gpus[SPARE] = gpu(SPARE, values=usual | {"banks_none": 1}, events=[FakeEvent(data=63, at_s=at)])
         gpus[LINK] = gpu(LINK, events=[FakeEvent(data=74, at_s=at)], fields={"165 scope=3": 0})
     return Scenario(gpus=gpus, start=start)
 
@@ -140,6 +148,8 @@ class Outlets:
     """Where the extender answers that gives nodes with broken GPUs the lowest score, and the other one."""
     web: str
     came_s: dict[str, float] = field(default_factory=dict)
+    page_s: float = 0.0
+    """How long the slowest page took."""
 
     def annotation(self) -> str:
         ours = self.api.objects[NODE_PATH]["annotations"]
@@ -166,8 +176,10 @@ class Outlets:
         """The page for browsers: the fleet, then the tables of GPUs."""
         pages = []
         for name in ("fleet", "gpus"):
+            began_s = time.monotonic()
             with urllib.request.urlopen(f"http://{self.web}/{name}", timeout=30) as answer:
                 pages.append(unescape(answer.read().decode()))
+            self.page_s = max(self.page_s, time.monotonic() - began_s)
         return "\n".join(pages)
 
     def sql(self) -> str:
@@ -220,89 +232,111 @@ def labels(index: int) -> str:
     return f'gpu="{index}",node="{NODE}",uuid="{uuid(index)}"'
 
 
+class Verdict(NamedTuple):
+    """Says what is to be said of a GPU; ``reason`` and ``action`` are patterns. ``pod``: which pod of the job
+    was hit, by which fault. ``rows``: those of the table of events. ``told_now``: the driver tells it whoever
+    asks now, also who did not hear of it when it happened."""
+
+    level: str
+    reason: str
+    action: str
+    rows: tuple[str, ...]
+    pod: str = ""
+    fault: str = ""
+    told_now: bool = True
+
+    @property
+    def rank(self) -> int:
+        return LEVELS.index(self.level)
+
+
+_GONE, _ECC = "Xid 79: GPU has fallen off the bus", "Xid 48: uncorrectable ECC error"
+_NVLINK = "check links and NVSwitch, then reset the GPU"
+_TO_REMAP = "xid 63 Xid 63: row remapping or page retirement recorded"
+VERDICTS = {
+    XID: Verdict("reset", _ECC, "drain the node, then reset the GPU", (f"xid 48 {_ECC} bert-0 bert ",),
+                 "bert-0", _ECC, told_now=False),
+    LOST: Verdict("reset", _GONE, "restart the machine; check power, seating and cooling",
+                  (f"xid 79 {_GONE} bert-1 bert None (True|1)$",), "bert-1", _GONE),
+    BROKEN: Verdict("replace", "row remapping failed", "replace the GPU: NVIDIA takes it back",
+                    ("remap_failed None row remapping failed bert-3 bert ", "xid 64 .* bert-3 bert "),
+                    "bert-3", "Xid 64: row remapping or page retirement failed"),
+    ECC: Verdict("drain", "uncorrectable ECC errors since its last reset: 3",
+                 "let the work end, then reset the GPU",
+                 ("ecc_uncorrected None uncorrectable ECC errors bert-4 bert ",), "bert-4",
+                 "uncorrectable ECC errors"),
+    PENDING: Verdict("watch", "row remapping waits for a reset", "reset the GPU when convenient",
+                     ("remap_pending None row remapping waits for a reset None None ", _TO_REMAP)),
+    LINK: Verdict("reset", "(Xid 74: NVLink error|1 of 18 NVLinks are down)", "check [^<\"]*",
+                  ("nvlink_down None NVLinks went down bert-5 bert ", "xid 74 .* bert-5 bert "), "bert-5",
+                  "Xid 74: NVLink error", told_now=False),
+    FABRIC: Verdict("drain", "NVLink fabric: in progress", "restart the fabric manager, or the machine",
+                    ("fabric 2 NVLink fabric: in progress None None ",)),
+    ACTION: Verdict("reset", "the driver asks for recovery action 2", "restart the machine",
+                    ("recovery_action 2 the driver asks for recovery action 2 None None ", "xid 154 ")),
+    SPARE: Verdict("watch", "banks of memory without a row left to replace another: 1",
+                   "plan to replace the GPU: the next such error cannot be mended",
+                   ("banks_exhausted None banks of memory have no row left ", _TO_REMAP)),
+}  # fmt: skip
+XIDS = {XID: (48,), LOST: (79,), SLICED: (43,), BROKEN: (64,), PENDING: (63,), LINK: (74,), ACTION: (154,),
+        SPARE: (63,)}  # fmt: skip
+SLOWED = {BRAKED: "its hardware, a power brake", HOT: "its hardware, heat at 91 °C"}
+"""Of GPUs that are in order what slows them."""
+WITHOUT_AN_EVENT = {FABRIC}
+"""Of these the driver tells in counters alone, which are read in ten ticks once."""
+
+
 def expected() -> dict[tuple[str, str], str]:
     """What each outlet is to say of each fault, as a pattern."""
-    gone = "Xid 79: GPU has fallen off the bus"
-    ecc, row = "Xid 48: uncorrectable ECC error", "row remapping failed"
-    counted, waits = "uncorrectable ECC errors", "row remapping waits for a reset"
-    link = "Xid 74: NVLink error"
-    errors = f"{counted} since its last reset: 3"
     since = r", since \S+ \S+ UTC; "
     words = {
         ("annotation", "the worst"): r"gpu_health replace",
-        ("annotation", "an Xid"): f"gpu {XID}: reset: {ecc}{since}drain the node, then reset the GPU",
-        ("annotation", "a lost GPU"): f"gpu {LOST}: reset: {gone}{since}restart the machine",
-        ("annotation", "a broken one"): f"gpu {BROKEN}: replace: {row}{since}replace the GPU",
-        ("annotation", "ECC errors"): f"gpu {ECC}: drain: {errors}{since}let the work end",
-        ("annotation", "a row that waits"): f"gpu {PENDING}: watch: .*{since}reset the GPU when convenient",
-        ("annotation", "a link"): f"gpu {LINK}: reset: .*{since}check ",
-        ("event", "ECC errors"): f"Node {NODE} GpuUnhealthy: gpu {ECC}: drain: {errors}",
-        ("event", "a link"): f"Node {NODE} GpuUnhealthy: gpu {LINK}: reset: ",
-        ("event", "the pod of ECC errors"): f"Pod bert-4 GpuFault: {counted}.* on gpu {ECC} of node",
-        ("event", "the pod of a link"): f"Pod bert-5 GpuFault: {link} on gpu {LINK} of node",
-        ("sql", "ECC errors"): f"^{ECC} ecc_uncorrected None {counted} bert-4 bert ",
-        ("sql", "a row that waits"): f"^{PENDING} remap_pending None {waits} None None ",
-        ("sql", "a link"): f"^{LINK} nvlink_down None NVLinks went down bert-5 bert ",
-        ("screen", "ECC errors"): f"! GPU {NODE}:{ECC}: drain: {errors}",
-        ("screen", "a row that waits"): f"! GPU {NODE}:{PENDING}: watch: ",
-        ("screen", "a link"): f"! GPU {NODE}:{LINK}: reset: ",
-        ("topic", "an Xid"): f"^health {XID} reset: {ecc}$",
-        ("topic", "a lost GPU"): f"^health {LOST} reset: {gone}$",
-        ("topic", "a broken one"): f"^health {BROKEN} replace: {row}$",
-        ("topic", "ECC errors"): f"^health {ECC} drain: {errors}$",
-        ("topic", "a row that waits"): f"^health {PENDING} watch: ",
-        ("topic", "a link"): f"^event {LINK} nvlink_down: NVLinks went down; bert-5$",
-        ("topic", "a slice"): f"^event {SLICED} xid: Xid 43: GPU stopped processing; bert-2$",
-        ("extender", "last"): rf'"Host":"{NODE}","Score":0\}}.*"Host":"other","Score":5',
-        ("extender", "left out"): rf'"FailedNodes":\{{"{NODE}":"5 of its GPUs should get no more work',
-        ("kubectl", "the worst"): f"^{NODE} +replace ",
-        ("kubectl", "an Xid"): f"gpu {XID}: reset: {ecc}{since}drain the node",
-        ("kubectl", "a lost GPU"): f"gpu {LOST}: reset: {gone}{since}restart the machine",
-        ("kubectl", "a broken one"): f"gpu {BROKEN}: replace: {row}{since}replace the GPU",
-        ("kubectl", "ECC errors"): f"gpu {ECC}: drain: {errors}",
-        ("kubectl", "a link"): f"gpu {LINK}: reset: ",
-        ("machine", "the status"): "^status 1$",
-        ("machine", "a lost GPU"): rf"^ *{LOST} +reset +.*{gone} \(restart the machine",
-        ("machine", "a broken one"): rf"^ *{BROKEN} +replace +.*{row} \(replace the GPU",
-        ("machine", "ECC errors"): rf"^ *{ECC} +drain +.*{errors} \(let the work end",
-        ("machine", "a row that waits"): rf"^ *{PENDING} +watch +.*{waits} \(reset the GPU",
-        ("event", "an Xid"): f"Node {NODE} GpuUnhealthy: gpu {XID}: reset: {ecc}",
-        ("event", "a lost GPU"): f"Node {NODE} GpuUnhealthy: gpu {LOST}: reset: {gone}",
-        ("event", "a broken one"): f"Node {NODE} GpuUnhealthy: gpu {BROKEN}: replace: {row}",
-        ("event", "the pod of an Xid"): f"Pod bert-0 GpuFault: {ecc} on gpu {XID} of node {NODE}; drain",
-        ("event", "the pod of a lost GPU"):
-            f"Pod bert-1 GpuFault: {gone} on gpu {LOST} of node {NODE}, as its answers tell; restart",
         ("event", "the pod of a slice"):
             rf"Pod bert-2 GpuFault: Xid 43: GPU stopped processing on gpu {SLICED} \(slice {SLICE}\) of node",
-        ("event", "the pod of a broken one"):
-            f"Pod bert-3 GpuFault: Xid 64: row remapping or page retirement failed on gpu {BROKEN}",
-        ("page", "an Xid"): f"<li>GPU {NODE}:{XID}: reset: {ecc}; drain",
-        ("page", "a lost GPU"): f"<li>GPU {NODE}:{LOST}: reset: {gone}; restart",
-        ("page", "a lost GPU in its row"): rf"silent for \w+, reset: {gone}",
-        ("page", "a broken one"): f"<li>GPU {NODE}:{BROKEN}: replace: {row}; replace",
-        ("page", "ECC errors"): f"<li>GPU {NODE}:{ECC}: drain: {errors}",
-        ("page", "ECC errors in its row"): f">drain: {errors}",
-        ("page", "a row that waits"): f"<li>GPU {NODE}:{PENDING}: watch: ",
-        ("page", "a link"): f"<li>GPU {NODE}:{LINK}: reset: ",
-        ("page", "a power brake"): f"<li>GPU {NODE}:{BRAKED}: slowed by its hardware, a power brake<",
-        ("sql", "an Xid"): f"^{XID} xid 48 {ecc} bert-0 bert ",
-        ("sql", "a lost GPU"): f"^{LOST} xid 79 {gone} bert-1 bert None (True|1)$",
+        ("topic", "the pod of a slice"):
+            f"^event {SLICED} xid: Xid 43: GPU stopped processing; bert-2$",
         ("sql", "a slice"): f"^{SLICED} xid 43 Xid 43: GPU stopped processing bert-2 bert {SLICE} ",
-        ("sql", "a broken one"): f"^{BROKEN} remap_failed None {row} bert-3 bert ",
-        ("screen", "an Xid"): f"! GPU {NODE}:{XID}: reset: {ecc}; drain",
-        ("screen", "a lost GPU"): f"! GPU {NODE}:{LOST}: reset: {gone}; restart",
-        ("screen", "a broken one"): f"! GPU {NODE}:{BROKEN}: replace: {row}; replace",
+        ("series", f"gpu {SLICED}: level"): rf"^dutycycle_gpu_health\{{{labels(SLICED)}\}} 0\.0$",
+        ("extender", "last"): rf'"Host":"{NODE}","Score":0\}}.*"Host":"other","Score":5',
+        ("extender", "left out"): rf'"FailedNodes":\{{"{NODE}":"7 of its GPUs should get no more work',
+        ("kubectl", "the worst"): f"^{NODE} +replace ",
+        ("machine", "the status"): "^status 1$",
+        ("page", "a lost GPU in its row"): rf"silent for \w+, reset: {_GONE}",
     }  # fmt: skip
-    for what, index, level, codes in (
-        ("an Xid", XID, 3, [48]), ("a lost GPU", LOST, 3, [79]), ("a slice", SLICED, 0, [43]),
-        ("a broken one", BROKEN, 4, [64]), ("ECC errors", ECC, 2, []), ("a row that waits", PENDING, 1, [63]),
-        ("a link", LINK, 3, [74]),
-    ):  # fmt: skip
-        words["series", f"{what}: level"] = rf"^dutycycle_gpu_health\{{{labels(index)}\}} {level}\.0$"
+    for index, gpu in VERDICTS.items():
+        of = f"gpu {index}"
+        verdict = f"{index}: {gpu.level}: {gpu.reason}"
+        warning = f"GPU {NODE}:{verdict}; {gpu.action}"
+        words |= {
+            ("annotation", of): f"gpu {verdict}{since}{gpu.action}",
+            ("kubectl", of): f"gpu {verdict}{since}{gpu.action}",
+            ("topic", of): f"^health {index} {gpu.level}: {gpu.reason}$",
+            ("screen", of): f"! {warning}",
+            ("page", of): f"<li>{warning}",
+            ("series", f"{of}: level"): rf"^dutycycle_gpu_health\{{{labels(index)}\}} {gpu.rank}\.0$",
+        }
+        words |= {("sql", f"{of}: {row}"): f"^{index} {row}" for row in gpu.rows}
+        if index != LOST:  # which says that it is silent first
+            words["page", f"{of} in its row"] = f">{gpu.level}: {gpu.reason}"
+        if gpu.rank >= LEVELS.index("drain"):
+            words["event", of] = f"Node {NODE} GpuUnhealthy: gpu {verdict}"
+        if gpu.pod:
+            words["event", f"{of}: the pod"] = f"Pod {gpu.pod} GpuFault: {gpu.fault}.* on gpu {index} of node"
+            words["topic", f"{of}: the pod"] = f"^event {index} .*; {gpu.pod}$"
+        if gpu.told_now:
+            words["machine", of] = rf"^ *{index} +{gpu.level} +.*{gpu.reason} \({gpu.action}"
+    for index, codes in XIDS.items():
         for code in codes:
-            words["series", what] = (
+            words["series", f"gpu {index}: Xid"] = (
                 rf'^dutycycle_gpu_xid_errors_total\{{{labels(index)},xid="{code}"\}} 1\.0$'
             )
+    for index, by in SLOWED.items():
+        words["screen", f"gpu {index}"] = f"^gpu {NODE} gpu {index} .* slowed by {by.partition(' at ')[0]}"
+        words["page", f"gpu {index}"] = f"<li>GPU {NODE}:{index}: slowed by {by}<"
+        words["series", f"gpu {index}"] = (
+            rf'^dutycycle_gpu_throttled\{{(?=.*{uuid(index)}).*reason="{"heat" if index == HOT else "power"}"'
+            r".*\} 1\.0$"
+        )
     return words
 
 
@@ -377,23 +411,29 @@ def check_alerts(folder: Path, page: str) -> None:
         return
     series = re.findall(r"^(dutycycle_gpu_(?:health|finding)\{.*\}) (\S+)$", page, re.MULTILINE)
     given = [{"series": name, "values": f"{float(value):g}x90"} for name, value in series]
-    reasons = {
-        XID: "Xid 48: uncorrectable ECC error; drain the node, then reset the GPU",
-        LOST: "Xid 79: GPU has fallen off the bus; restart the machine; check power, seating and cooling",
-        BROKEN: "row remapping failed; replace the GPU: NVIDIA takes it back",
-        ECC: "uncorrectable ECC errors since its last reset: 3; let the work end, then reset the GPU",
-    }
-    alerts = {
-        index: {
-            "exp_labels": {"severity": "critical", "node": NODE, "gpu": str(index), "uuid": uuid(index)},
-            "exp_annotations": {"summary": f"GPU {index} of {NODE} is not healthy: {reason}"},
-        }
-        for index, reason in reasons.items()
-    }
-    for index, alert in alerts.items():
+    for index in (*VERDICTS, SLICED, COUNTER, OLD, HOT):
         own = [row for row in given if uuid(index) in row["series"]]
-        asked = {"eval_time": "5m", "alertname": "GpuUnhealthy", "exp_alerts": [alert]}
-        judged(folder, RULES, {"interval": "1m", "input_series": own, "alert_rule_test": [asked]})
+        gpu = VERDICTS.get(index)
+        alerts: dict[str, list[Any]] = {"GpuUnhealthy": [], "GpuToWatch": []}
+        if gpu is not None:
+            broken = gpu.rank >= LEVELS.index("drain")
+            says = "is not healthy" if broken else "works, and wants a look"
+            # Of two findings that are as bad either may be told: the other one is left out.
+            is_told = re.compile(f'action="({gpu.action})".*reason="({gpu.reason})"')
+            finding, words = next(
+                (row, match) for row in own if (match := is_told.search(row["series"])) is not None
+            )
+            own = [finding, *(row for row in own if "dutycycle_gpu_health" in row["series"])]
+            action, reason = words[1], words[2]
+            alerts["GpuUnhealthy" if broken else "GpuToWatch"] = [{
+                "exp_labels": {"severity": "critical" if broken else "info", "node": NODE,
+                               "gpu": str(index), "uuid": uuid(index)},
+                "exp_annotations": {"summary": f"GPU {index} of {NODE} {says}: {reason}; {action}"},
+            }]  # fmt: skip
+        asked = [
+            {"eval_time": "75m", "alertname": name, "exp_alerts": alert} for name, alert in alerts.items()
+        ]
+        judged(folder, RULES, {"interval": "1m", "input_series": own, "alert_rule_test": asked})
 
 
 def check_report(env: dict[str, str], folder: Path) -> None:
@@ -460,6 +500,17 @@ def test_each_fault_is_told_at_each_outlet_in_seconds(tmp_path: Path) -> None:
         check_absent(env, Process(tmp_path / "collect.log").figures())
         check_report(env, tmp_path)
     slow = "reason=slow" in (tmp_path / "collect.log").read_text()
-    assert slow or max(outlets.came_s.values()) < IN_TIME_S, outlets.came_s
+    late = {
+        what: s
+        for what, s in outlets.came_s.items()
+        if s
+        >= IN_TIME_S
+        + COUNTED_S * any(f"gpu {index}" in what for index in WITHOUT_AN_EVENT)
+        # What takes a busy machine long to make is made again after ten times as long.
+        + 10 * outlets.page_s * what.startswith("page")
+    }
+    assert slow or not late, outlets.came_s
+    events = {int(row.split()[0]) for row in outlets.sql().splitlines()}
+    assert events == {SLICED, *VERDICTS}, "nothing is told of GPUs that are in order"
     for name in commands:
         assert "Traceback" not in (tmp_path / f"{name}.log").read_text()

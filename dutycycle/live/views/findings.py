@@ -29,6 +29,13 @@ def throttle_words(row: GpuRow) -> str:
     return ", ".join(dict.fromkeys(filter(None, words)))
 
 
+def slowed_words(state: LiveState, row: Row) -> str:
+    """Return ``slowed by a power brake`` of a GPU; empty where nothing slows it, where nobody samples it, and
+    where what its pods do says so."""
+    by = throttle_words(row) if isinstance(row, GpuRow) and not row.is_silent else ""
+    return f"slowed by {by}" if by and "slowed" not in activity(state, row) else ""
+
+
 def is_held_down(row: Row) -> bool:
     """Tell whether a GPU is slowed now by what should not be: by heat, a power brake or its hardware, and not
     by its power limit alone."""
@@ -128,9 +135,7 @@ def says(state: LiveState, row: Row) -> str:
     sick = health_words(state, row)
     if row.is_silent:
         return ", ".join(filter(None, (silence_words(state, row), sick)))
-    does = activity(state, row)
-    slowed = throttle_words(row) if isinstance(row, GpuRow) else ""
-    slowed = f"slowed by {slowed}" if slowed and "slowed" not in does else ""
+    does, slowed = activity(state, row), slowed_words(state, row)
     return ", ".join(
         filter(None, (sick, full_words(row), does, slowed, cycle_words(row), forecast_words(row)))
     )

@@ -201,6 +201,13 @@ def test_lines_say_all_of_it() -> None:
     ]
 
 
+def test_lines_say_what_slows_a_gpu() -> None:
+    state = fed(("nvml-samples", "a", nvml(97, throttle=["hw_power_brake_slowdown"])))
+    assert [line.partition("GiB) ")[2] for line in plain_lines(state) if line.startswith("gpu ")] == [
+        "slowed by a power brake"
+    ]
+
+
 def test_broken_gpus_are_the_first_warnings_and_those_in_order_none() -> None:
     good = {"gpu": "GPU-1", "index": 0, "level": "healthy", "since_ms": 1, "seen_ms": 1000}
     row = good | {"gpu": "GPU-2", "index": 1, "level": "watch", "reason": "a row waits", "action": "reset it"}

@@ -168,19 +168,21 @@ def scores(found: Extender) -> dict[str, int]:
     return {one["Host"]: one["Score"] for one in answered(found.prioritize(question(ASKED)))}
 
 
-def test_a_node_with_a_broken_gpu_is_left_out_or_comes_last() -> None:
-    assert with_broken_gpu("filter", SICK).filter(question(ASKED)) == {
+@pytest.mark.parametrize("level", ["drain", "reset", "replace"])
+def test_a_node_with_a_broken_gpu_is_left_out_or_comes_last(level: str) -> None:
+    broken = replace(SICK, level=level)
+    assert with_broken_gpu("filter", broken).filter(question(ASKED)) == {
         "FailedNodes": {"broken": WHY},
         "NodeNames": ["other"],
     }
-    last = with_broken_gpu("last", SICK)
+    last = with_broken_gpu("last", broken)
     assert last.filter(question(ASKED))["FailedNodes"] == {}
     assert scores(last)["broken"] == 0 < scores(last)["other"]
-    off = scores(with_broken_gpu("off", SICK))
+    off = scores(with_broken_gpu("off", broken))
     assert off["broken"] > off["other"]
 
 
-@pytest.mark.parametrize("level", ["healthy", "watch"])
+@pytest.mark.parametrize("level", ["healthy", "watch", "a level newer than this program"])
 def test_a_node_whose_gpus_work_is_scored_as_ever(level: str) -> None:
     found = with_broken_gpu("filter", replace(SICK, level=level))
     assert scores(found) == scores(extender(broken=80.0, other=60.0))

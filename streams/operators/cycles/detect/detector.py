@@ -271,6 +271,23 @@ def _is_multiple_of_quicker(candidate: Floats, power: Singles) -> bool:
 
 
 @kernel
+def _fold_near(
+    series: Floats, lines: Lines, power: Singles, evidence: Singles, period: float, candidate: Floats
+) -> bool:
+    """Fold a series at what its spectrum has near ``period``, into ``candidate``; tell whether that stands
+    out."""
+    expected = FINE * series.size / period
+    candidate[SCORE], top = highest_near(evidence, expected, SAME * expected)
+    if candidate[SCORE] < 0:
+        return False
+    candidate[PERIOD] = FINE * series.size / refined(lines, float(top))
+    if abs(candidate[PERIOD] / period - 1) > SAME or _is_multiple_of_quicker(candidate, power):
+        return False
+    _fold(series, candidate, phases_of(candidate[PERIOD]))
+    return True
+
+
+@kernel
 def _recognised(
     series: Floats,
     lines: Lines,
@@ -281,20 +298,25 @@ def _recognised(
 ) -> int:
     """Write the likeliest of the ``periods`` that other series have into
     ``period_and_chance``, if this one has it, too; return how many that are. It was not looked for among
-    many, so less evidence is enough."""
-    candidate, best, other = np.empty(6), np.zeros(2), np.empty(EVIDENCE)
+    many, so less evidence is enough. Of a multiple of its own period that is the cycle, by its own
+    evidence."""
+    candidate, best, other, gained = np.empty(6), np.zeros(2), np.empty(EVIDENCE), np.zeros(1)
     for period in periods:
-        expected = FINE * series.size / period
-        candidate[SCORE], top = highest_near(evidence, expected, SAME * expected)
-        if candidate[SCORE] < 0:
+        if not _fold_near(series, lines, power, evidence, period, candidate):
             continue
-        candidate[PERIOD] = FINE * series.size / refined(lines, float(top))
-        if abs(candidate[PERIOD] / period - 1) > SAME or _is_multiple_of_quicker(candidate, power):
-            continue
-        _fold(series, candidate, phases_of(candidate[PERIOD]))
         _is_likely(candidate, noise_of(series), period_and_chance, other)
         if candidate[SHARE] * candidate[PERIODS] >= EXPLAINED and period_and_chance[1] > best[1]:
             copy_into(best, period_and_chance)
+            gained[0] = candidate[GAINED]
+    for times in range(SKIPPED, 1, -1):
+        fraction = best[0] / times
+        if (
+            fraction >= SHORTEST
+            and _fold_near(series, lines, power, evidence, fraction, candidate)
+            and _stands_alone(series, candidate, gained)
+        ):
+            _is_likely(candidate, noise_of(series), period_and_chance, other)
+            return 1
     period_and_chance[0], period_and_chance[1] = best[0], ODDS * best[1] / (1 + (ODDS - 1) * best[1])
     return 1 if period_and_chance[1] >= LIKELY else 0
 

@@ -310,6 +310,21 @@ def test_a_multiple_gives_way_to_what_the_newest_half_shows(
     assert [cycle.period for cycle in answer.cycles] == pytest.approx([expected, 7.7], rel=0.01)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_beside_a_multiple_of_its_period_a_series_is_told_its_own(seed: int) -> None:
+    """Idle samples where it begins make a multiple that others have seem likelier."""
+    rng, second = np.random.default_rng(seed), np.arange(120)
+    others = np.where(second % 12 < 2, 5.0, 98.0) + rng.normal(size=120)
+    steps = np.where(second % 6 < 5, 98.0, 5.0) + rng.normal(size=120)
+    begun = np.concatenate((np.zeros(19), steps))[:120]
+    _, changes = fed(np.column_stack((others, begun)))
+    told = {column: [cycle.period_s for _, at, cycle in changes if at == column] for column in (0, 1)}
+    assert told[0] == pytest.approx([12.0] * len(told[0]), rel=0.03)
+    assert told[1] == pytest.approx([6.0] * len(told[1]), rel=0.03)
+    assert told[0]
+    assert told[1]
+
+
 @pytest.mark.parametrize("kind", ["sine", "square", "sawtooth"])
 @pytest.mark.parametrize("true", [40.0, 60.0])
 def test_what_goes_on_for_less_than_half_a_minute_needs_more_periods(true: float, kind: str) -> None:

@@ -5,11 +5,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from dutycycle.contract.records.derived import Cycle, PodPeaks
+from dutycycle.contract.metering import is_outdated
+from dutycycle.contract.records.derived import Cycle, PodPeaks, pod_subject, source_key
 from dutycycle.contract.records.health import NodeHealth
 from dutycycle.contract.records.insights import Insight
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.samples import CgroupSample, NvmlSample
+from dutycycle.view.newest import NewestRecords
 from sinks.scheduling.core.node import Nodes
 from sinks.scheduling.core.prediction import Prediction, predict
 from sinks.scheduling.core.similar import SimilarPodIndex, Template
@@ -18,6 +20,7 @@ from sinks.scheduling.table import NodeTable
 
 EVERY_MS = 5_000
 """So often a node's samples are read; those between say little more of what is free."""
+_CYCLE_SOURCES = ("nvml", "cgroup")
 _SOURCES = {"nvml-samples": NodeTable.GPUS, "cgroup-samples": NodeTable.HOST}
 
 
@@ -26,21 +29,21 @@ class ClusterView:
 
     def __init__(self, wall: Callable[[], float] = time.time) -> None:
         self._nodes = NodeTable(wall)
-        self._pods: dict[str, Pod] = {}
-        """Those that run, by uid."""
+        self._newest = NewestRecords(wall)
+        self._pods, self._insights = self._newest.of(Pod), self._newest.of(Insight)
+        """Pods that run."""
+        self._cycles = self._newest.of(Cycle)
+        """Those that have a period; a pod that has lost its cycle is still predicted by it."""
         self._jobs: dict[str | tuple[str, str], set[str]] = {}
-        """Their uids, by that of their job, and by its namespace and name."""
+        """The uids of their pods that run, by that of the job, and by its namespace and name."""
         self._similar = SimilarPodIndex()
         self._ended: set[str] = set()
         """In ``_similar`` by now: after an outage all is read again, also of pods that have a tombstone."""
-        self._kinds: dict[str, str] = {}
-        self._periods: dict[str, float] = {}
-        """By the uid of a pod, which had a cycle when it was last evaluated."""
 
     def wants(self, topic: str, key: str, ts_ms: int) -> bool:
-        """Tell whether a record is worth decoding."""
+        """Tell whether a record is worth decoding: no sample that comes late or soon after the one before."""
         source = _SOURCES.get(topic)
-        return source is None or ts_ms - self._nodes.newest_ms(key, source) >= EVERY_MS
+        return source is None or not is_outdated(ts_ms - EVERY_MS, self._nodes.newest_ms(key, source))
 
     def hear(self, topic: str, key: str, record: Any) -> None:
         """Take what a subscription gives: of tombstones only that of a pod says something."""
@@ -57,40 +60,43 @@ class ClusterView:
             case CgroupSample():
                 self._nodes.take_host(record)
             case Pod():
-                self._take_pod(record)
+                self._take_pod(record.uid, record)
             case PodPeaks():
                 self._take_peaks(record)
             case Insight() if record.subject.pod_uid:
-                self._kinds[record.subject.pod_uid] = record.kind
-            case Cycle() if record.subject.pod_uid:
-                periods = (metric.period_s for metric in record.metrics.values())
-                if (period_s := next(filter(None, periods), None)) is not None:
-                    self._periods[record.subject.pod_uid] = period_s
+                self._newest.put(key, record)
+            case Cycle() if record.subject.pod_uid and _period_s(record) is not None:
+                self._newest.put(key, record)
             case None:
-                self._leave(key)
-                self._kinds.pop(key, None)
-                self._periods.pop(key, None)
+                self._take_pod(key, None)
+                of_pod = pod_subject("", key)
+                self._newest.hear("insights", of_pod.key, None)
+                for source in _CYCLE_SOURCES:
+                    self._newest.hear("cycles", source_key(of_pod, source), None)
 
-    def _take_pod(self, pod: Pod) -> None:
-        self._leave(pod.uid)
-        if not pod.finished:
-            self._pods[pod.uid] = pod
-            for job in _jobs_of(pod):
-                self._jobs.setdefault(job, set()).add(pod.uid)
-
-    def _leave(self, uid: str) -> None:
-        pod = self._pods.pop(uid, None)
-        for job in _jobs_of(pod) if pod is not None else ():
-            ranks = self._jobs[job]
-            ranks.discard(uid)
-            if not ranks:
-                del self._jobs[job]
+    def _take_pod(self, uid: str, pod: Pod | None) -> None:
+        """Keep a pod while it runs, also by its job."""
+        if (before := self._pods.get(uid)) is not None:
+            for job in _jobs_of(before):
+                self._jobs[job].discard(uid)
+                if not self._jobs[job]:
+                    del self._jobs[job]
+        if pod is None or pod.finished:
+            self._newest.hear("pods", uid, None)
+            return
+        self._newest.put(uid, pod)
+        for job in _jobs_of(pod):
+            self._jobs.setdefault(job, set()).add(uid)
 
     def _take_peaks(self, peaks: PodPeaks) -> None:
         uid = peaks.pod.uid
         if peaks.final and uid not in self._ended:
             self._ended.add(uid)
-            add_ended(self._similar, peaks, self._kinds.get(uid), self._periods.get(uid))
+            of_pod = pod_subject(peaks.pod.node, uid)
+            insight = self._insights.get(of_pod.key)
+            cycles = (self._cycles.get(source_key(of_pod, source)) for source in _CYCLE_SOURCES)
+            period_s = next((_period_s(cycle) for cycle in cycles if cycle is not None), None)
+            add_ended(self._similar, peaks, None if insight is None else insight.kind, period_s)
 
     def prediction(self, template: Template) -> Prediction | None:
         """Return what a pod of this template will need; None without similar pods."""
@@ -109,3 +115,8 @@ class ClusterView:
 
 def _jobs_of(pod: Pod) -> tuple[str | tuple[str, str], ...]:
     return () if pod.job is None else (pod.job.uid, (pod.namespace or "", pod.job.name))
+
+
+def _period_s(cycle: Cycle) -> float | None:
+    """Return the period of the first metric that has a cycle now; None where none has."""
+    return next((metric.period_s for metric in cycle.metrics.values() if metric.period_s), None)

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from dutycycle.contract.codec import encode
+from dutycycle.contract.metering import SET_BACK_MS
 from dutycycle.contract.records.derived import Cycle, CycleMetric, pod_subject
 from dutycycle.contract.records.insights import Insight
 from dutycycle.contract.records.pods import JobRef, Pod
@@ -113,6 +114,8 @@ def test_samples_are_read_every_few_seconds_and_all_else_always() -> None:
     assert known.wants("nvml-samples", "a", NOW + EVERY_MS)
     assert known.wants("cgroup-samples", "a", NOW)
     assert known.wants("pods", "a", NOW)
+    assert not known.wants("nvml-samples", "a", NOW - SET_BACK_MS + EVERY_MS)  # it comes late
+    assert known.wants("nvml-samples", "a", NOW - SET_BACK_MS)  # the node's clock was set back
 
 
 def test_similar_pods_are_pods_that_have_ended() -> None:

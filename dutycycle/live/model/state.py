@@ -41,14 +41,12 @@ class LiveState:
     namespace: str | None = None
     local: "LocalProcesses | None" = None
     rows: dict[str, Row] = field(default_factory=dict)
-    health: dict[str, NodeHealth] = field(default_factory=dict)
-    """By node."""
     dead_letters: int = 0
     unreadable: int = 0
     ticks: int = 0
     now_ms: int = 0
     _newest: NewestRecords = field(default_factory=NewestRecords)
-    """Of samples, so that none that comes late is shown as what is now."""
+    """Of samples and health, so that none that comes late is shown as what is now."""
     _derived: dict[str, Derived] = field(default_factory=dict)
     _on_gpus: dict[str, set[str]] = field(default_factory=dict)
     """By node, the keys of the pods on its GPUs at its newest tick."""
@@ -66,7 +64,7 @@ class LiveState:
             of_node: dict[str, Callable[[Any], None]] = {
                 "nvml-samples": self._nvml,
                 "cgroup-samples": self._cgroup,
-                "gpu-health": self._judged,
+                "gpu-health": lambda record: self._newest.put(record.node, record),
             }
             if self._is_shown(key):
                 self._decoded(topic, payload, of_node[topic])
@@ -140,9 +138,6 @@ class LiveState:
     def _end(self, key: str) -> None:
         self.rows.pop(key, None)
         self._ended[key] = self.now_ms
-
-    def _judged(self, record: NodeHealth) -> None:
-        self.health[record.node] = record
 
     # -- samples
 
@@ -259,6 +254,11 @@ class LiveState:
 
     # -- what is shown
 
+    @property
+    def health(self) -> dict[str, NodeHealth]:
+        """Return what is known of the health of GPUs, by node."""
+        return self._newest.of(NodeHealth)
+
     def gpus(self) -> list[GpuRow]:
         """By node and index; with a namespace those that its pods use."""
         rows = [row for row in tuple(self.rows.values()) if isinstance(row, GpuRow)]
@@ -316,7 +316,7 @@ class LiveState:
         """Return it as it is now with these rows, and the jobs of their pods; without what this machine says
         of processes."""
         other = LiveState(self.nodes, self.namespace, now_ms=self.now_ms, ticks=self.ticks)
-        other.health = dict(self.health)
+        other.health.update(self.health)
         other.dead_letters, other.unreadable = self.dead_letters, self.unreadable
         other.rows = rows
         other._derived = self._derived

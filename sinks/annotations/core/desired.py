@@ -2,7 +2,7 @@
 writes.
 
 A pod and a job are known from one record each, which is cumulative. A node is put together from its newest
-sample and the newest part that the streams send about its GPUs.
+sample, and the newest part and health that the streams send of its GPUs.
 """
 
 from collections import OrderedDict
@@ -19,6 +19,7 @@ from dutycycle.contract.records.parts import JobInsight, NodePart, PodInsight, W
 from dutycycle.contract.records.placement import Placement
 from dutycycle.contract.records.samples import NvmlSample
 from dutycycle.contract.units import rfc3339
+from dutycycle.view.newest import NewestRecords
 from sinks.annotations.core import keys
 from sinks.annotations.core.diff import Present, stays
 from sinks.annotations.core.job import JobView
@@ -43,6 +44,7 @@ TOPICS = (
     "placements", "gpu-health",
 )  # fmt: skip
 """What annotations are made of, without prefix."""
+_TOPICS_OF_NODES = ("nvml-samples", "node-parts", "gpu-health")
 _MOST_WAITING = 10_000
 """Insights of pods and jobs whose peaks have not come yet."""
 
@@ -66,6 +68,8 @@ class Annotations:
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
+        self._newest = NewestRecords()
+        """Of nodes: what comes late, or a worker tells again, changes nothing."""
         self._nodes: dict[str, NodeView] = {}
         self._pods: dict[Target, dict[str, Any]] = {}
         self._insights: OrderedDict[Target, dict[str, Any]] = OrderedDict()
@@ -76,9 +80,9 @@ class Annotations:
             self._pods, self._insights, self._jobs, self._profiles, self._placements,
         )  # fmt: skip
         self._handlers: dict[type, Callable[[Any], Target | None]] = {
-            NvmlSample: self._sample,
-            NodePart: self._part,
-            NodeHealth: self._judged,
+            NvmlSample: self._of_node,
+            NodePart: self._of_node,
+            NodeHealth: self._of_node,
             PodPeaks: self._pod,
             PodInsight: lambda record: self._insight(pod_target(record.pod), record),
             JobPeaks: self._job,
@@ -132,7 +136,7 @@ class Annotations:
         if target.kind == "node":
             node = self._nodes.get(target.name)
             texts = {} if node is None else self._texts(node.values())
-            if node is not None and not node.is_sampled:
+            if node is not None and node.sample is None:
                 # Perhaps none of its GPUs answers any more: what was written of them stays.
                 kept = dict(present.ours) | texts
                 return texts, keys.keep_what_fits(kept.items(), present.others_bytes)
@@ -169,10 +173,13 @@ class Annotations:
             known.pop(target, None)
         if target.kind == "node":
             self._nodes.pop(target.name, None)
+            for topic in _TOPICS_OF_NODES:
+                self._newest.hear(topic, target.name, None)
 
     def clear(self) -> None:
         """Drop all."""
         self._nodes.clear()
+        self._newest = NewestRecords()
         for known in self._by_target:
             known.clear()
 
@@ -185,21 +192,12 @@ class Annotations:
     def _texts(self, values: Mapping[str, Any]) -> dict[str, str]:
         return {self._key(name): text(value) for name, value in values.items()}
 
-    def _sample(self, record: NvmlSample) -> Target | None:
-        if not record.gpus and record.node not in self._nodes:
+    def _of_node(self, record: NvmlSample | NodePart | NodeHealth) -> Target | None:
+        name, target = record.node, node_target(record.node)
+        if target is None or (isinstance(record, NvmlSample) and not record.gpus and name not in self._nodes):
             return None
-        target = node_target(record.node)
-        if target is not None:
-            self._nodes.setdefault(record.node, NodeView()).sampled(record)
-        return target
-
-    def _part(self, record: NodePart) -> Target | None:
-        self._nodes.setdefault(record.node, NodeView()).analysed(record)
-        return node_target(record.node)
-
-    def _judged(self, record: NodeHealth) -> Target | None:
-        self._nodes.setdefault(record.node, NodeView()).judged(record)
-        return node_target(record.node)
+        self._nodes.setdefault(name, NodeView(name, self._newest))
+        return target if self._newest.put(name, record) else None
 
     def _pod(self, record: PodPeaks) -> Target | None:
         target = pod_target(record.pod)

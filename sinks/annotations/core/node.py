@@ -10,6 +10,7 @@ from dutycycle.contract.metering import HELD_DOWN
 from dutycycle.contract.records.health import NodeHealth
 from dutycycle.contract.records.parts import GpuAnalysis, NodePart
 from dutycycle.contract.records.samples import Gpu, GpuProcess, NvmlSample
+from dutycycle.view.newest import NewestRecords
 from sinks.annotations.core import keys
 from sinks.annotations.core.values import (
     MEGA,
@@ -30,41 +31,32 @@ _SECONDS_PER_HOUR = 3600
 
 
 class NodeView:
-    """Holds what is known of one node. Which GPUs it has, and their indexes, is known from its samples
-    only."""
+    """Says what a node carries, of what is known of it in ``newest``. Which GPUs it has, and their indexes,
+    is known from its samples only."""
 
-    def __init__(self) -> None:
-        self._sample: NvmlSample | None = None
-        self._analyses: Mapping[str, GpuAnalysis] = {}
-        self._health: NodeHealth | None = None
-        self._adopted: dict[str, dict[str, Any]] | None = {}
-        """None once a part has come, which knows all that is known."""
+    def __init__(self, node: str, newest: NewestRecords) -> None:
+        self._node = node
+        self._samples, self._parts = newest.of(NvmlSample), newest.of(NodePart)
+        self._healths = newest.of(NodeHealth)
+        self._adopted: dict[str, dict[str, Any]] = {}
+        """By GPU, until a part comes, which knows all that is known."""
 
     @property
-    def is_sampled(self) -> bool:
-        """Tell whether a sample has come."""
-        return self._sample is not None
+    def sample(self) -> NvmlSample | None:
+        """Return the newest one; None before the first."""
+        return self._samples.get(self._node)
+
+    @property
+    def _health(self) -> NodeHealth | None:
+        return self._healths.get(self._node)
 
     @property
     def is_known(self) -> bool:
         """Tell whether there is something to write."""
-        return self._sample is not None or bool(self.health())
-
-    def sampled(self, record: NvmlSample) -> None:
-        """Take a sample; the newest counts."""
-        self._sample = record
-
-    def analysed(self, part: NodePart) -> None:
-        """Take a part; the newest counts."""
-        self._analyses = part.gpus
-        self._adopted = None
-
-    def judged(self, record: NodeHealth) -> None:
-        """Take the health of its GPUs; the newest counts."""
-        self._health = record
+        return self.sample is not None or bool(self.health())
 
     def is_news(self, record: NodeHealth) -> bool:
-        """Tell whether another level holds of one of its GPUs than was taken, or another finding."""
+        """Tell whether another level holds of one of its GPUs than is known, or another finding."""
         return self._health is None or _verdicts(record) != _verdicts(self._health)
 
     def health(self) -> dict[str, str]:
@@ -79,10 +71,10 @@ class NodeView:
         """Tell which of ``CONDITIONS`` hold: none of its GPUs was used in the last hour; one of them is held
         down now; one should get no more work. What is not known of every GPU is left out."""
         holds = {}
-        gpus = self._sample.gpus if self._sample is not None else ()
+        gpus = () if self.sample is None else self.sample.gpus
+        analyses = self._parts[self._node].gpus if self._node in self._parts else {}
         maxima = [
-            self._analyses[gpu.uuid].maxima.get("gpu_util_pct") if gpu.uuid in self._analyses else None
-            for gpu in gpus
+            analyses[gpu.uuid].maxima.get("gpu_util_pct") if gpu.uuid in analyses else None for gpu in gpus
         ]
         known = [most for most in maxima if most is not None]
         if gpus and len(known) == len(gpus):
@@ -96,9 +88,9 @@ class NodeView:
 
     def adopt(self, written: Callable[[str], Mapping[str, Any]]) -> None:
         """Take over what an earlier process wrote, by key name, for the seconds until the first part."""
-        if self._adopted is None:
+        if self._node in self._parts:
             return
-        for gpu in self._sample.gpus if self._sample else ():
+        for gpu in () if self.sample is None else self.sample.gpus:
             values = written(keys.gpu_name(gpu.index))
             self._adopted[gpu.uuid] = {
                 name: values[name]
@@ -108,20 +100,21 @@ class NodeView:
 
     def values(self) -> dict[str, Any]:
         """Return the annotations by name; of its health alone before the first sample."""
-        if self._sample is None:
+        if self.sample is None:
             return self.health()
-        values: dict[str, Any] = {keys.GPU_STATIC: gpu_static(self._sample.gpus)}
-        for gpu in sorted(self._sample.gpus, key=lambda gpu_of_sample: gpu_of_sample.index):
-            values[keys.gpu_name(gpu.index)] = gpu_now(gpu) | self._analysis(gpu.uuid)
+        values: dict[str, Any] = {keys.GPU_STATIC: gpu_static(self.sample.gpus)}
+        part = self._parts.get(self._node)
+        for gpu in sorted(self.sample.gpus, key=lambda gpu_of_sample: gpu_of_sample.index):
+            if part is None:
+                analysis = self._adopted.get(gpu.uuid, {})
+            else:
+                analysis = _values(part.gpus.get(gpu.uuid, GpuAnalysis()))
+            values[keys.gpu_name(gpu.index)] = gpu_now(gpu) | {
+                name: analysis[name] for name in _ANALYSIS if name in analysis
+            }
         maxima = [gpu["max_gpu_util"] for gpu in values.values() if "max_gpu_util" in gpu]
-        plain = {keys.GPU_COUNT: len(self._sample.gpus), keys.GPU_UTIL_MAX: max(maxima, default=None)}
+        plain = {keys.GPU_COUNT: len(self.sample.gpus), keys.GPU_UTIL_MAX: max(maxima, default=None)}
         return values | measured(plain) | self.health()
-
-    def _analysis(self, uuid: str) -> dict[str, Any]:
-        if self._adopted is not None:
-            return self._adopted.get(uuid, {})
-        values = _values(self._analyses.get(uuid, GpuAnalysis()))
-        return {name: values[name] for name in _ANALYSIS if name in values}
 
 
 def _verdicts(record: NodeHealth) -> dict[str, tuple[str, frozenset[tuple[str, int | None]]]]:

@@ -37,6 +37,7 @@ from dutycycle.imports.spellings import read_meaning
 from dutycycle.report.charts.choice import charts_of
 from dutycycle.report.gather import Gathered
 from dutycycle.report.view import view_of
+from dutycycle.view.newest import NewestRecords
 from sinks.annotations.core.node import NodeView
 from sinks.prometheus.series import SeriesRows
 from sinks.prometheus.view import MetricsView
@@ -157,10 +158,10 @@ def test_a_metric_of_nodes_has_peaks_there_and_in_the_database(
 
 @pytest.mark.parametrize("metric", NODE_ANNOTATIONS)
 def test_the_maxima_of_an_hour_are_on_the_node(metric: str, derived: dict[str, list[dict[str, Any]]]) -> None:
-    view = NodeView()
-    view.sampled(from_plain(NvmlSample, nvml(1, [gpu(0)]), "nvml-samples"))
-    view.analysed(from_plain(NodePart, derived["node-parts"][-1], "node-parts"))
-    assert view.values()["gpu-0"][NODE_ANNOTATIONS[metric]] == VALUES[metric]
+    sample, newest = nvml(1, [gpu(0)]), NewestRecords()
+    newest.put(sample["node"], from_plain(NvmlSample, sample, "nvml-samples"))
+    newest.put(sample["node"], from_plain(NodePart, derived["node-parts"][-1], "node-parts"))
+    assert NodeView(sample["node"], newest).values()["gpu-0"][NODE_ANNOTATIONS[metric]] == VALUES[metric]
 
 
 @pytest.mark.parametrize("row", [row for row in GPU_ROWS if row.series], ids=lambda row: row.field)

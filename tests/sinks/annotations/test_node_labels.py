@@ -12,6 +12,7 @@ from dutycycle.kube.discovery import Kind
 from dutycycle.kube.errors import BusyError
 from dutycycle.kube.objects import ApiServer
 from dutycycle.telemetry.events import Telemetry
+from dutycycle.view.newest import NewestRecords
 from sinks.annotations.core.node import NodeView
 from sinks.annotations.node_labels import NodeLabels
 from tests.support.waiting import Clock
@@ -23,18 +24,18 @@ def node(
     most: Mapping[str, float | None], reasons: tuple[str, ...] | None = (), level: str | None = None
 ) -> NodeView:
     """A node: of each GPU its largest utilization of an hour; why clocks are as they are; its health."""
-    view = NodeView()
+    newest = NewestRecords()
     gpus = tuple(Gpu(uuid=uuid, index=at, throttle=reasons) for at, uuid in enumerate(most))
-    view.sampled(NvmlSample(node="n", collector="c", seq=0, ts_ms=1, interval_ms=1000, gpus=gpus))
+    newest.put("n", NvmlSample(node="n", collector="c", seq=0, ts_ms=1, interval_ms=1000, gpus=gpus))
     analyses = {
         uuid: GpuAnalysis(maxima={} if value is None else {"gpu_util_pct": value})
         for uuid, value in most.items()
     }
-    view.analysed(NodePart(node="n", ts_ms=1, gpus=analyses))
+    newest.put("n", NodePart(node="n", ts_ms=1, gpus=analyses))
     if level is not None:
         health = GpuHealth(gpu="a", index=0, level=level, since_ms=1, seen_ms=1)
-        view.judged(NodeHealth(node="n", ts_ms=1, gpus=(health,)))
-    return view
+        newest.put("n", NodeHealth(node="n", ts_ms=1, gpus=(health,)))
+    return NodeView("n", newest)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +50,7 @@ def node(
         (node({"a": 9}, level="drain"), {IDLE: False, THROTTLED: False, SICK: True}),
         (node({"a": 9}, level="watch"), {IDLE: False, THROTTLED: False, SICK: False}),
         (node({}), {}),
-        (NodeView(), {}),
+        (NodeView("n", NewestRecords()), {}),
     ],
 )
 def test_what_holds_of_a_node_is_known_of_all_its_gpus(view: NodeView, holds: dict[str, bool]) -> None:

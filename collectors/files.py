@@ -52,7 +52,11 @@ class CounterFile:
         except OSError:
             return None
         finally:
-            self._keep(fd)
+            if self._pool.free > 0:
+                self._pool.free -= 1
+                self._fd = fd
+            else:
+                os.close(fd)
 
     def number(self) -> int | None:
         """Return the one number in the file; None when it is not there or says something else, such as
@@ -68,13 +72,6 @@ class CounterFile:
             os.close(self._fd)
             self._fd = -1
             self._pool.free += 1
-
-    def _keep(self, fd: int) -> None:
-        if self._pool.free > 0:
-            self._pool.free -= 1
-            self._fd = fd
-        else:
-            os.close(fd)
 
 
 def read_small(path: str) -> bytes:

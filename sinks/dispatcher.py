@@ -98,7 +98,9 @@ class Dispatcher:
         if self._sequence.assignment != assignment:
             return  # as above
         self._progress.note_taken(origin.topic_partition, origin.offset)
-        self._count(origin, used=bad is None and bool(wanting))
+        self.newest_ms[origin.topic] = max(origin.ts_ms, self.newest_ms.get(origin.topic, 0))
+        self.records_taken[origin.topic] += 1
+        self.records_used[origin.topic] += bad is None and bool(wanting)
         for sink in wanting:
             self._waits[sink.name] += 1
             try:
@@ -113,11 +115,6 @@ class Dispatcher:
         """
         waits = [name for name, count in list(self._waits.items()) if count]
         return any((SINK_AWAY.name, name) in self._telemetry.conditions for name in waits)
-
-    def _count(self, origin: ConsumerRecord, *, used: bool) -> None:
-        self.newest_ms[origin.topic] = max(origin.ts_ms, self.newest_ms.get(origin.topic, 0))
-        self.records_taken[origin.topic] += 1
-        self.records_used[origin.topic] += used
 
     def acknowledge(self) -> None:
         """Tell Kafka how far every partition is done."""

@@ -70,7 +70,9 @@ class PodNetworks:
             if pid is None or host is None:
                 return None, None
             if pid != network.pid:
-                self._enter(network, pid)
+                network.pid = pid
+                if (namespace := self._namespace(pid)) != network.namespace:
+                    network.namespace, network.rate = namespace, PairRate()
             if network.namespace is None or network.namespace == host:
                 network.on_host = _HOST_CALLS - 1 if network.namespace else 0
                 return None, None
@@ -103,11 +105,6 @@ class PodNetworks:
                 network.comm.read()
                 return pid
         return None
-
-    def _enter(self, network: _PodNetwork, pid: int) -> None:
-        network.pid = pid
-        if (namespace := self._namespace(pid)) != network.namespace:
-            network.namespace, network.rate = namespace, PairRate()
 
     def _namespace(self, pid: int) -> str | None:
         return self._link(pid) if self._by_link else self._inode(pid)

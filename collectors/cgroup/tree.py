@@ -122,7 +122,9 @@ class FolderListing:
             name = self._root + path if base is None else path[base.length :]
             fd = None if base is None else base.fd
             try:
-                state = _stat(name, fd)
+                # A Path for each folder and tick would cost as much as the call itself.
+                status = os.stat(name, dir_fd=fd, follow_symlinks=False)
+                state = status.st_ino, status.st_nlink
             except OSError:  # removed since it was listed
                 if not path:
                     raise
@@ -189,7 +191,12 @@ class CgroupTree:
             self._found = self._find()
         present = [group for group in self._found if self._is_used(group)]
         if present != self._present:
-            parents = _parents(present)
+            parents = set()
+            for group in present:
+                above = group.id.path.rpartition("/")[0]
+                while above and above not in parents:
+                    parents.add(above)
+                    above = above.rpartition("/")[0]
             self._present = present
             chosen = [
                 group for group in present if group.id.kind is CgroupKind.POD or group.id.path not in parents
@@ -248,22 +255,6 @@ def _enter(
     group.folders.append(folder)
     if path == who.path:
         group.own_folders.append(CgroupFolder(hierarchy, folder, inode))
-
-
-def _stat(name: str, fd: int | None) -> _Found:
-    # A Path for each folder and tick would cost as much as the call itself.
-    status = os.stat(name, dir_fd=fd, follow_symlinks=False)
-    return status.st_ino, status.st_nlink
-
-
-def _parents(groups: Collection[Group]) -> set[str]:
-    parents = set()
-    for group in groups:
-        above = group.id.path.rpartition("/")[0]
-        while above and above not in parents:
-            parents.add(above)
-            above = above.rpartition("/")[0]
-    return parents
 
 
 def first_pid(folder: str) -> int | None:

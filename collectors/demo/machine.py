@@ -108,7 +108,9 @@ class DemoMachine:
             load = workload.load(index, max(second + offset_s, 0.0))
             offset_ms = round(1000 * offset_s)
             utils.append((offset_ms, self._measured_util(load)))
-            watts.append((offset_ms, self._measured_power(load)))
+            power = IDLE_W + load.effort * (LIMIT_W - IDLE_W)
+            measured_power = round(min(power * self._random.gauss(1, 0.012), LIMIT_W), 1)
+            watts.append((offset_ms, measured_power))
             traffic, clock = load.memory_traffic, load.clock
             loads.append(load)
         power_w = sum(watt for _, watt in watts) / number
@@ -146,10 +148,6 @@ class DemoMachine:
         if load.busy == 0:
             return 0
         return min(max(round(100 * load.busy + self._random.gauss(0, 1.2)), 0), 100)
-
-    def _measured_power(self, load: GpuLoad) -> float:
-        power = IDLE_W + load.effort * (LIMIT_W - IDLE_W)
-        return round(min(power * self._random.gauss(1, 0.012), LIMIT_W), 1)
 
     def _cgroups(self, second: float) -> tuple[Host, tuple[PodCgroup, ...]]:
         pods, cores, memory, read, write, net = [], 1.4, 30.0 * 1024**3, 0.0, 2e5, 0.0

@@ -99,21 +99,17 @@ class PodWatch:
         waits = self._backoff()
         while True:
             try:
-                version = await self._list()
+                pods, version = await self._api.list_all(POD, self._fields)
+                self._telemetry.clear_condition(KUBERNETES_AWAY, "pods", "the API server answers")
+                self._uids, self._unowned, self._forbidden = {}, {}, {}
+                for pod in pods:
+                    await self._put(pod)
+                with self.lock:
+                    self.table.keep_only(uid for uids in self._uids.values() for uid in uids)
                 waits = self._backoff()
                 await self._follow(version)
             except KubeError as error:
                 await self._fail(error, waits)
-
-    async def _list(self) -> str:
-        pods, version = await self._api.list_all(POD, self._fields)
-        self._telemetry.clear_condition(KUBERNETES_AWAY, "pods", "the API server answers")
-        self._uids, self._unowned, self._forbidden = {}, {}, {}
-        for pod in pods:
-            await self._put(pod)
-        with self.lock:
-            self.table.keep_only(uid for uids in self._uids.values() for uid in uids)
-        return version
 
     async def _follow(self, version: str) -> None:
         """Watch from ``version`` on, again and again; returns when only a new list can help."""

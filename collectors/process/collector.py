@@ -75,7 +75,12 @@ class ProcessCollector:
             self._steps.close()
 
     def _read(self, ranks: frozenset[int], others: frozenset[int], now_s: float) -> Iterator[Process]:
-        due = self._now_due([*sorted(ranks), *sorted(others)], now_s)
+        # The processes that are due to be read, and forget those that are gone
+        there = [*sorted(ranks), *sorted(others)]
+        if len(there) > _MOST:
+            self._telemetry.emit(PROCESSES_LEFT_OUT, f"{len(there)} processes", count=len(there) - _MOST)
+        self._due = {pid: self._due.get(pid, (now_s, self._first_s)) for pid in there[:_MOST]}
+        due = [pid for pid, (at_s, _) in self._due.items() if at_s <= now_s]
         if not due:
             return
         begun = time.perf_counter()
@@ -96,10 +101,3 @@ class ProcessCollector:
                     pid=pid, pod_uid=owner.pod_uid, container_id=owner.container_id,
                     name=processes.name(pid), software=software,
                 )  # fmt: skip
-
-    def _now_due(self, there: Sequence[int], now_s: float) -> list[int]:
-        """Return the processes that are due to be read, and forget those that are gone."""
-        if len(there) > _MOST:
-            self._telemetry.emit(PROCESSES_LEFT_OUT, f"{len(there)} processes", count=len(there) - _MOST)
-        self._due = {pid: self._due.get(pid, (now_s, self._first_s)) for pid in there[:_MOST]}
-        return [pid for pid, (at_s, _) in self._due.items() if at_s <= now_s]

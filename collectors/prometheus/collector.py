@@ -89,7 +89,14 @@ class PrometheusCollector:
         samples = {what: self._new_samples(what, answers.get(what)) for what in self._selectors}
         self._ask_for_pods(tick, deadline_s)
         self._pod_index.learn_containers(samples["containers"])
-        self._report_unknown_pods(samples["containers"])
+        unknown = {
+            f"{who.namespace}/{who.pod}"
+            for sample in samples["containers"]
+            if (who := workload_of(sample.labels)) is not None and self._pod_index.of(sample.labels) is None
+        }
+        if unknown:
+            detail = f"{len(unknown)} pods such as {min(unknown)}: neither cAdvisor's id label nor {POD_INFO}"
+            self._telemetry.emit(ATTRIBUTION_FAILED, detail, count=len(unknown), reason="no_uid")
         outs = list(self._records(samples, tick))
         for detail, count, what, reason in self._reader.left_out():
             self._telemetry.emit(NOT_MEASURED, detail, count=count, what=what, reason=reason)
@@ -158,16 +165,6 @@ class PrometheusCollector:
                     yield of_node("gpu-events", event)
         for use in cgroup_samples(nodes["containers"], hosts, self._pod_index, tick):
             yield of_node("cgroup-samples", use)
-
-    def _report_unknown_pods(self, samples: list[NewSample]) -> None:
-        unknown = {
-            f"{who.namespace}/{who.pod}"
-            for sample in samples
-            if (who := workload_of(sample.labels)) is not None and self._pod_index.of(sample.labels) is None
-        }
-        if unknown:
-            detail = f"{len(unknown)} pods such as {min(unknown)}: neither cAdvisor's id label nor {POD_INFO}"
-            self._telemetry.emit(ATTRIBUTION_FAILED, detail, count=len(unknown), reason="no_uid")
 
     def _report(self, what: str, error: QueryError | None) -> None:
         if error is not None:

@@ -92,9 +92,22 @@ class History:
             for ts_ms, node, samples in self._scrapes(what, chunk):
                 scrapes[ts_ms, node][what] += samples
                 self._hosts |= {node} if what == "hosts" else set()
-        index = _index_of(chunk)
+        # Names and uids of the whole chunk; of several pods that had one name, the first
+        index = PodIndex(patient_answers=0)
+        index.learn_pods(_latest_first(chunk.series["kube"]))
+        index.learn_containers(_latest_first(chunk.series["containers"]))
         for start_ms, of in groupby(sorted(scrapes), key=lambda key: key[0] // _SLICE_MS * _SLICE_MS):
-            self._learn(chunk.series["kube"], start_ms, index)
+            # Take what kube-state-metrics said at the end of a slice
+            end_ms = start_ms + _SLICE_MS
+            now = []
+            for scraped in chunk.series["kube"]:
+                points = tuple(
+                    point for point in scraped.points if end_ms - _KUBE_AGE_MS < point[0] <= end_ms
+                )
+                if points:
+                    now.append(ScrapedSeries(scraped.labels, points))
+            index.learn_pods(now)
+            self._kube.learn(now)
             yield from self._slice({key: scrapes.pop(key) for key in of}, index)
 
     def _scrapes(self, what: str, chunk: Chunk) -> Iterator[tuple[int, str, list[NewSample]]]:
@@ -110,17 +123,6 @@ class History:
             samples.sort(key=lambda numbered: numbered[:2])
             for ts_ms, together in _together(samples, APART_MS[what]):
                 yield ts_ms, node, together
-
-    def _learn(self, kube: Iterable[ScrapedSeries], start_ms: int, index: PodIndex) -> None:
-        """Take what kube-state-metrics said at the end of a slice."""
-        end_ms = start_ms + _SLICE_MS
-        now = []
-        for scraped in kube:
-            points = tuple(point for point in scraped.points if end_ms - _KUBE_AGE_MS < point[0] <= end_ms)
-            if points:
-                now.append(ScrapedSeries(scraped.labels, points))
-        index.learn_pods(now)
-        self._kube.learn(now)
 
     def _slice(self, scrapes: _Scrapes, index: PodIndex) -> Iterator[Outgoing]:
         """Yield the records of a slice: who the pods are, and then what they did."""
@@ -154,14 +156,6 @@ def _gap_ms(what: str, series: ScrapedSeries, most_ms: int) -> float:
     what a GPU did is not: for some scrapes that failed nobody saw it."""
     steps = [after[0] - before[0] for before, after in pairwise(series.points)]
     return min(most_ms, _FAILED_SCRAPES * median(steps)) if what == "gpus" and steps else most_ms
-
-
-def _index_of(chunk: Chunk) -> PodIndex:
-    """Return names and uids of the whole chunk; of several pods that had one name, the first."""
-    index = PodIndex(patient_answers=0)
-    index.learn_pods(_latest_first(chunk.series["kube"]))
-    index.learn_containers(_latest_first(chunk.series["containers"]))
-    return index
 
 
 def _latest_first(series: Iterable[ScrapedSeries]) -> list[ScrapedSeries]:

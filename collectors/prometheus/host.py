@@ -40,6 +40,11 @@ def from_node_exporter(samples: list[NewSample]) -> Host:
     total, available = value_of(samples, _TOTAL), value_of(samples, _AVAILABLE)
     disks = [sample for sample in samples if not _STACKED.fullmatch(sample.labels.get("device", ""))]
     links = _of_hardware(samples, "device")
+    # Sum the speed of all links that ever received anything; absent unless known of each
+    values = {(sample.name, sample.labels["device"]): sample.value for sample in links}
+    used = [device for (name, device), value in values.items() if name == _RECEIVED and value > 0]
+    speeds = [values.get((_SPEED, device), 0.0) for device in used]
+    speed = round(sum(speeds)) if speeds and min(speeds) > 0 else None
     return Host(
         cpu_util_pct=_busy_pct(samples),
         cpu_count=_cpus(samples) or None,
@@ -51,16 +56,8 @@ def from_node_exporter(samples: list[NewSample]) -> Host:
         disk_write_bytes_per_s=rounded(total_per_s(disks, _WRITTEN)),
         net_rx_bytes_per_s=rounded(total_per_s(links, _RECEIVED)),
         net_tx_bytes_per_s=rounded(total_per_s(links, _SENT)),
-        net_speed_bytes_per_s=_speed(links),
+        net_speed_bytes_per_s=speed,
     )
-
-
-def _speed(links: Iterable[NewSample]) -> int | None:
-    """Sum the speed of all links that ever received anything; absent unless known of each."""
-    values = {(sample.name, sample.labels["device"]): sample.value for sample in links}
-    used = [device for (name, device), value in values.items() if name == _RECEIVED and value > 0]
-    speeds = [values.get((_SPEED, device), 0.0) for device in used]
-    return round(sum(speeds)) if speeds and min(speeds) > 0 else None
 
 
 def _cpus(samples: Iterable[NewSample]) -> int:

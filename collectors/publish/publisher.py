@@ -158,8 +158,13 @@ class Publisher:
                 refused = await self._spooling_meanwhile(link.deliver(records))
         except TimeoutError as error:
             raise BrokerUnreachableError("timeout", f"no answer for {self._timeouts.renew_s:g} s") from error
-        self._answered()
-        self._count(records, refused)
+        self._unreachable, self._ever_answered = False, True
+        self._backoff.reset()
+        self._reachability.mark_up()
+        sent = Counter(record.topic for record in records)
+        sent.subtract(refusal.record.topic for refusal in refused)
+        for topic, number in sent.items():
+            self._telemetry.metrics.counter(RECORDS_SENT, topic=topic).inc(number)
         if refused:
             await self._disconnect()
         return refused
@@ -186,17 +191,6 @@ class Publisher:
         finally:
             task.cancel()
             await asyncio.wait({task}, timeout=_ABANDON_S)
-
-    def _count(self, records: Sequence[Outgoing], refused: Sequence[RefusedRecord]) -> None:
-        sent = Counter(record.topic for record in records)
-        sent.subtract(refusal.record.topic for refusal in refused)
-        for topic, number in sent.items():
-            self._telemetry.metrics.counter(RECORDS_SENT, topic=topic).inc(number)
-
-    def _answered(self) -> None:
-        self._unreachable, self._ever_answered = False, True
-        self._backoff.reset()
-        self._reachability.mark_up()
 
     def _too_large(self, record: Outgoing) -> None:
         size = len(record.payload or b"")

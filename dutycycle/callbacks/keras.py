@@ -69,11 +69,9 @@ class StepTimes(Callback):  # type: ignore[misc]
             self._described = True
             self._reporter.describe(**_facts(self.model), batch_size=self._batch_size)
         samples = None if self._batch_size is None else steps * self._batch_size
-        self._reporter.step(steps=steps, samples=samples, number=self._steps, scaler=self._scaler())
-
-    def _scaler(self) -> Any:
         scale = getattr(getattr(self.model, "optimizer", None), "dynamic_scale", None)
-        return None if scale is None else lambda: scale
+        scaler = None if scale is None else lambda: scale
+        self._reporter.step(steps=steps, samples=samples, number=self._steps, scaler=scaler)
 
 
 def _facts(model: Any) -> dict[str, Any]:

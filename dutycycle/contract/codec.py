@@ -104,15 +104,12 @@ def decode(record_type: type[_R], data: bytes, topic: str) -> _R:
         raise DecodeError(topic, "payload", Reason.DECODE, detail) from error
     if type(record) is _OtherVersion:
         raise _explained(topic, "Invalid value 0 - at `$.v`")
-    if not _is_plain(data) and (path := _first(record, _is_not_printable)) is not None:
+    # No text but ASCII that can be printed: nothing else, and nothing escaped
+    is_plain = data.isascii() and b"\\" not in data and b"\x7f" not in data
+    if not is_plain and (path := _first(record, _is_not_printable)) is not None:
         field = path.removeprefix(".")
         raise DecodeError(topic, field, Reason.SCHEMA, "holds characters that cannot be printed")
     return record
-
-
-def _is_plain(data: bytes) -> bool:
-    """Tell whether JSON holds no text but ASCII that can be printed: nothing else, and nothing escaped."""
-    return data.isascii() and b"\\" not in data and b"\x7f" not in data
 
 
 def _decoder(record_type: Any) -> Callable[[bytes], Any]:

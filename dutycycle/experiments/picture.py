@@ -17,7 +17,9 @@ def write_picture(rows: Sequence[dict[str, Any]], path: Path) -> None:
     """Draw the errors of forecasts, a panel for each metric, into the file ``path``."""
     metrics = list(dict.fromkeys(row["metric"] for row in rows))
     horizons = list(dict.fromkeys(name for row in rows for name in row if name.startswith("error_")))
-    varied = _varied(rows)
+    # The settings that differ between the rows
+    names = (name for name in rows[0] if not name.startswith(_FIGURES) and name not in _NAMES)
+    varied = [name for name in names if len({row[name] for row in rows}) > 1]
     with new_figure(figsize=(8, 3.2 * len(metrics)), layout="constrained") as figure:
         for place, metric in enumerate(metrics):
             axis = figure.add_subplot(len(metrics), 1, place + 1)
@@ -26,7 +28,8 @@ def write_picture(rows: Sequence[dict[str, Any]], path: Path) -> None:
             for at, row in enumerate(shown):
                 errors = [np.nan if (error := row.get(name)) is None else error for name in horizons]
                 left = np.arange(len(horizons)) - 0.4 + (at + 0.5) * width
-                axis.bar(left, np.clip(errors, _LEAST, _MOST), width * 0.9, label=_label(row, varied))
+                label = " ".join([row["forecaster"], *(f"{name}={row[name]}" for name in varied)])
+                axis.bar(left, np.clip(errors, _LEAST, _MOST), width * 0.9, label=label)
             axis.axhline(
                 1.0, color="0.3", linewidth=1, linestyle="--", label="persistence: what is now stays"
             )
@@ -36,13 +39,3 @@ def write_picture(rows: Sequence[dict[str, Any]], path: Path) -> None:
             )
             axis.legend(fontsize="small", ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.1))
         figure.savefig(path, dpi=120)
-
-
-def _label(row: dict[str, Any], varied: Sequence[str]) -> str:
-    return " ".join([row["forecaster"], *(f"{name}={row[name]}" for name in varied)])
-
-
-def _varied(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """Return the settings that differ between the rows."""
-    names = (name for name in rows[0] if not name.startswith(_FIGURES) and name not in _NAMES)
-    return [name for name in names if len({row[name] for row in rows}) > 1]

@@ -45,7 +45,11 @@ def find_deal(times_ms: Sequence[int]) -> Deal:
     for ratio, within_ms in reversed(splits[-_MOST_SPLITS:]):
         if ratio < _CLEARLY:
             break
-        moments = _moments(times, within_ms)
+        moments = [[times[0]]]
+        for earlier, later in pairwise(times):
+            if later - earlier > within_ms:
+                moments.append([])
+            moments[-1].append(later)
         if len(moments) < _LEAST_MOMENTS:
             continue
         rows, count = Counter(map(len, moments[:-1])).most_common(1)[0]  # the last may be cut off
@@ -54,15 +58,6 @@ def find_deal(times_ms: Sequence[int]) -> Deal:
             between = sorted(later[0] - earlier[0] for earlier, later in pairwise(moments))
             return Deal(rows, within_ms, between[(len(between) - 1) // 2])
     return Deal()
-
-
-def _moments(times: Sequence[int], within_ms: float) -> list[list[int]]:
-    moments = [[times[0]]]
-    for earlier, later in pairwise(times):
-        if later - earlier > within_ms:
-            moments.append([])
-        moments[-1].append(later)
-    return moments
 
 
 class Doubles:

@@ -84,7 +84,16 @@ class DcgmDmonReader:
         }
         if kind == "GPU":
             return [Row(ts_ms, {"index": number} | figures | self._held_shares(number, cells, ts_ms))]
-        return [self._slice_row(ts_ms, number, figures)]
+        # What a slice of a GPU has of its own. The log does not name the GPU: its number tells.
+        index = number // _SLICES
+        self.notes.remarks[
+            f"MIG slices (GPU-I) are counted to GPUs by their numbers, {_SLICES} to each: right for A100, "
+            "H100 and newer, wrong for A30, which has 4"
+        ] = None
+        measured = {name: value for name, value in figures.items() if name in _OF_A_SLICE}
+        self.notes.unused = tuple(name for name in self.notes.unused if name != _ENGINE)
+        slice_row = Row(ts_ms, {"index": index, "mig": [{"uuid": f"MIG-{index}/{number}/0"} | measured]})
+        return [slice_row]
 
     def _read_heading(self, names: list[str]) -> None:
         self._columns = None
@@ -116,17 +125,6 @@ class DcgmDmonReader:
             if share is not None:
                 shares.setdefault(_HELD[name], share)
         return shares
-
-    def _slice_row(self, ts_ms: int, number: int, figures: dict[str, Any]) -> Row:
-        """Give what a slice of a GPU has of its own. The log does not name the GPU: its number tells."""
-        index = number // _SLICES
-        self.notes.remarks[
-            f"MIG slices (GPU-I) are counted to GPUs by their numbers, {_SLICES} to each: right for A100, "
-            "H100 and newer, wrong for A30, which has 4"
-        ] = None
-        measured = {name: value for name, value in figures.items() if name in _OF_A_SLICE}
-        self.notes.unused = tuple(name for name in self.notes.unused if name != _ENGINE)
-        return Row(ts_ms, {"index": index, "mig": [{"uuid": f"MIG-{index}/{number}/0"} | measured]})
 
 
 class SmiDmonReader:

@@ -82,16 +82,13 @@ class Clock:
             moment, abbreviation = self._read_moment(self._in_usual_order(text, unit))
         if moment.tzinfo is None:
             moment = self._in_zone(moment, text, abbreviation, subject)
-            self._note_step(moment, subject)
+            last, least = self._steps.get(subject, (moment, math.inf))
+            step = moment.timestamp() - last.timestamp()
+            self._steps[subject] = moment, min(least, step) if step > 0 else least
             if self._last is not None and not self._has_zone:
                 self._note_change(moment - self._last, moment, text, self._steps[subject][1])
             self._last = moment
         return round(moment.timestamp() * 1000)
-
-    def _note_step(self, moment: datetime, subject: Hashable) -> None:
-        last, least = self._steps.get(subject, (moment, math.inf))
-        step = moment.timestamp() - last.timestamp()
-        self._steps[subject] = moment, min(least, step) if step > 0 else least
 
     def _note_change(self, step: timedelta, moment: datetime, text: str, least_s: float) -> None:
         """Say where local times are as in a night in which clocks change: it shifts all that follows.

@@ -136,7 +136,9 @@ def translate(error: BaseException, where: str = "Kafka") -> BrokerError:
         return error
     unknown = _Rule((), BrokerUnreachableError, "error", type(error).__name__)
     rule = next((candidate for candidate in _RULES if isinstance(error, candidate.errors)), unknown)
-    translated = rule.becomes(rule.reason, f"{where}: {rule.says}{_detail(error)}")
+    text = " ".join(str(error).split())
+    detail = f" ({text[:200]})" if text and text != type(error).__name__ else ""
+    translated = rule.becomes(rule.reason, f"{where}: {rule.says}{detail}")
     translated.__cause__ = error
     return translated
 
@@ -230,11 +232,6 @@ def _name_largest_record(batch: Any) -> str:
     size, key = max(sizes)
     among = f", the largest of {len(sizes)}" if len(sizes) > 1 else ""
     return f"key {key.decode(errors='replace')[:200]!r} of {size} bytes{among}"
-
-
-def _detail(error: BaseException) -> str:
-    text = " ".join(str(error).split())
-    return f" ({text[:200]})" if text and text != type(error).__name__ else ""
 
 
 async def stop_consumer(driver: Any) -> None:

@@ -35,7 +35,12 @@ def ssl_context(settings: Settings) -> ssl.SSLContext | None:
     without TLS would leave unused.
     """
     if not uses_tls(settings):
-        _refuse_unused(settings)
+        for name in ("tls_ca", "tls_cert"):
+            if getattr(settings, name) is not None:
+                raise SettingError(
+                    f"DUTYCYCLE_{name.upper()} is set, but DUTYCYCLE_BROKER asks for no TLS: "
+                    f"write {_TLS}://{','.join(bootstrap_servers(settings))}"
+                )
         return None
     try:
         context = ssl.create_default_context(cafile=settings.tls_ca)
@@ -50,15 +55,6 @@ def ssl_context(settings: Settings) -> ssl.SSLContext | None:
                 "not a PEM certificate and its private key"
             ) from error
     return context
-
-
-def _refuse_unused(settings: Settings) -> None:
-    for name in ("tls_ca", "tls_cert"):
-        if getattr(settings, name) is not None:
-            raise SettingError(
-                f"DUTYCYCLE_{name.upper()} is set, but DUTYCYCLE_BROKER asks for no TLS: "
-                f"write {_TLS}://{','.join(bootstrap_servers(settings))}"
-            )
 
 
 class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # the driver has no types

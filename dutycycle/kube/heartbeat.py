@@ -42,7 +42,8 @@ def heartbeat_of(lease: Mapping[str, Any]) -> Heartbeat | None:
         return None
     try:
         renewed = datetime.fromisoformat(spec["renewTime"])
-        return Heartbeat(metadata["name"], _millis(renewed), int(spec["leaseDurationSeconds"]))
+        millis = (renewed - _EPOCH) // timedelta(milliseconds=1)
+        return Heartbeat(metadata["name"], millis, int(spec["leaseDurationSeconds"]))
     except (KeyError, TypeError, ValueError):
         return None
 
@@ -68,10 +69,6 @@ def new_lease(node: str, node_uid: str, namespace: str, sampled_ms: int, period_
         "metadata": metadata,
         "spec": renewal(sampled_ms, period_s)["spec"],
     }
-
-
-def _millis(moment: datetime) -> int:
-    return (moment - _EPOCH) // timedelta(milliseconds=1)
 
 
 def micro_time(ms: int) -> str:

@@ -66,8 +66,9 @@ def top_pods(api: Api, args: argparse.Namespace) -> Answer:
             usage = of_pod(annotations)
             gpu, *rest = _cells(usage)
             gpu += _ALLOCATED * most_is_allocated(annotations)
+            gpus = str(usage.gpus) if usage.gpus else output.DASH
             cells = [
-                _gpus(usage),
+                gpus,
                 gpu,
                 *rest,
                 sample.text(samples.now_ms),
@@ -130,7 +131,11 @@ def top_nodes(api: Api, args: argparse.Namespace) -> Answer:
             lines = _each_gpu(gpus) if args.gpus else [_all_gpus(static, gpus)]
             sample = samples.of_node(str(meta["name"]))
             more = [sample.text(samples.now_ms), *[str(static.get("pcie_gen_width", output.DASH))] * wide]
-            usage = _node_usage(gpus)
+            usage = MaxUsage(
+                gpus=len(gpus),
+                gpu_pct=highest_of(gpu.number("max_gpu_util") for gpu in gpus),
+                mem_mb=_sum(gpu.megabytes("mem_used") for gpu in gpus),
+            )
             rows += [_row(meta, annotations, cells + more, usage, sample.plain()) for cells in lines]
     headers = [*(_GPU_HEADERS if args.gpus else _NODE_HEADERS), _LAST_SAMPLE, *["PCIE"] * wide]
     return _answer("node", headers, rows, len(every), args, samples.problem)
@@ -184,14 +189,6 @@ def _only(values: set[Any], form: Callable[[Any], str]) -> str:
     return output.DASH if not values else form(values.pop()) if len(values) == 1 else "mixed"
 
 
-def _node_usage(gpus: Sequence[GpuNow]) -> MaxUsage:
-    return MaxUsage(
-        gpus=len(gpus),
-        gpu_pct=highest_of(gpu.number("max_gpu_util") for gpu in gpus),
-        mem_mb=_sum(gpu.megabytes("mem_used") for gpu in gpus),
-    )
-
-
 def _row(
     meta: Metadata, annotations: Json, cells: Sequence[str], usage: MaxUsage, more: Mapping[str, str]
 ) -> AnswerRow:
@@ -238,10 +235,6 @@ def _insights(annotations: Json) -> list[str]:
 
 def _advice(annotations: Json) -> str:
     return insights(annotations).get("advice", output.DASH)
-
-
-def _gpus(usage: MaxUsage) -> str:
-    return str(usage.gpus) if usage.gpus else output.DASH
 
 
 def _sum(values: Iterable[float | None]) -> float | None:

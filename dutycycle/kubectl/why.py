@@ -124,7 +124,9 @@ def _job(api: Api, args: argparse.Namespace) -> _AskedSubject:
         if not named:
             raise _gone(error, args.records) from error
         newest = max(named, key=lambda peaks: peaks.last_ms)
-        annotations = _as_annotations(newest)
+        annotations = {pod: {"pod": pod} | value for pod, value in job_values(newest).items()} | {
+            PODS_SUMMARY: job_summary(newest)
+        }
         kind, uid = newest.job.kind, newest.job.uid
         sample = LastSample(Sampling.ENDED, newest.last_ms)
         return _AskedSubject(kind, args.namespace, name, uid, annotations, newest, sample, is_deleted=True)
@@ -142,12 +144,6 @@ def _job(api: Api, args: argparse.Namespace) -> _AskedSubject:
 def _gone(error: NotThereError, records: str | None) -> NotThereError:
     hint = "and has no peak record" if records else "--records finds what deleted ones used"
     return NotThereError(f"{error}; {hint}")
-
-
-def _as_annotations(record: JobPeaks) -> Json:
-    return {pod: {"pod": pod} | value for pod, value in job_values(record).items()} | {
-        PODS_SUMMARY: job_summary(record)
-    }
 
 
 def _plain(subject: _AskedSubject, known: dict[str, str]) -> dict[str, Any]:

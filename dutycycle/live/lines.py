@@ -28,13 +28,14 @@ def plain_lines(state: LiveState, most_pods: int | None = _PODS) -> Iterator[str
     for row in rows:
         kind = row.key.partition("/")[0]
         util, most, memory, mem_max = _figures(row)
+        trend = filter(None, (full_words(row), forecast_words(row)))
         known = (
             (silence_words(state, row), ""),
             (_inside(row), ""),
             (activity(state, row), "does"),
             (slowed_words(state, row), ""),
             (cycle_words(row), ""),
-            (", ".join(_trend(row)), "trend"),
+            (", ".join(trend), "trend"),
         )
         extra = "".join(f" {name} {value}".replace("  ", " ") for value, name in known if value)
         title = (
@@ -55,10 +56,6 @@ def _inside(row: _Row) -> str:
         return ""
     figures = (("SM", row.now.sm_active_pct), ("tensor", row.now.tensor_active_pct))
     return " ".join(f"{name} {percent_text(value)}" for name, value in figures if value is not None)
-
-
-def _trend(row: _Row) -> Iterator[str]:
-    return filter(None, (full_words(row), forecast_words(row)))
 
 
 def _figures(row: _Row) -> tuple[str, str, str, float | None]:

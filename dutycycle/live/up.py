@@ -153,7 +153,12 @@ async def _run(
             say(written(source.state, source.degraded(), once))
             source.stop.set()
         if once is None and duration_s is not None:
-            await _begun_or_stopped(stream, source.stop)
+            # Wait while the streams import and compile their loops: a time that counts this has no peaks.
+            # The first start of an installation compiles for a minute; a duration of 20 s would end before.
+            beginnings = [asyncio.create_task(event.wait()) for event in (stream.begun, source.stop)]
+            await asyncio.wait(beginnings, return_when=asyncio.FIRST_COMPLETED)
+            for beginning in beginnings:
+                beginning.cancel()
         asked = once is None and await stopped_within(source.stop, duration_s)
         await collect.stop()
         if not asked and once is None:
@@ -166,17 +171,6 @@ async def _run(
         ended.set()
         await drawing
     return asked
-
-
-async def _begun_or_stopped(stream: Child, stop: asyncio.Event) -> None:
-    """Wait while the streams import and compile their loops: a time that counts this has no peaks.
-
-    The first start of an installation compiles for a minute; a duration of 20 s would end before.
-    """
-    beginnings = [asyncio.create_task(event.wait()) for event in (stream.begun, stop)]
-    await asyncio.wait(beginnings, return_when=asyncio.FIRST_COMPLETED)
-    for beginning in beginnings:
-        beginning.cancel()
 
 
 _NOTHING_CAME = (

@@ -128,7 +128,9 @@ class CollectedSeries:
                 raise DutycycleError(f"no metric {metric} of {whose}{meant}")
             if more := subjects[MOST_LINES:]:
                 self.left_out[metric] = more
-        self._check_horizon()
+        if self.wanted.horizon_s is not None and not self.forecasts:
+            there = listed([f"{horizon:g}s" for horizon in sorted(self.horizons)], _NAMED)
+            raise DutycycleError(f"no forecast {self.wanted.horizon_s:g}s ahead; there are {there}")
         return {metric: subjects[:MOST_LINES] for metric, subjects in subjects_by_metric.items()}
 
     def explain_left_out(self) -> list[str]:
@@ -146,11 +148,6 @@ class CollectedSeries:
             for subject in sorted(self.metrics)
             if self.is_subject(subject) and (subject, metric) in places
         )
-
-    def _check_horizon(self) -> None:
-        if self.wanted.horizon_s is not None and not self.forecasts:
-            there = listed([f"{horizon:g}s" for horizon in sorted(self.horizons)], _NAMED)
-            raise DutycycleError(f"no forecast {self.wanted.horizon_s:g}s ahead; there are {there}")
 
     def named(self, pod: Pod) -> None:
         """Take who a pod is."""

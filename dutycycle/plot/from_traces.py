@@ -65,12 +65,6 @@ class _Columns:
     measured: Bools
 
 
-def _columns_of(node: str, layout: Layout, collected: CollectedSeries) -> _Columns:
-    places = [(subject_key(node, column), column.metric) for column in layout.series]
-    wanted = [(column, place) for column, place in enumerate(places) if collected.is_wanted(*place)]
-    return _Columns(layout, places, wanted, np.zeros(len(places), bool))
-
-
 class _Reader:
     """Takes one record after the other."""
 
@@ -100,7 +94,13 @@ class _Reader:
         columns = self._columns.get((node, topic))
         if columns is None or columns.layout is not tick.layout:  # a node's layout stays the same for long
             self._note(columns)
-            columns = self._columns[node, topic] = _columns_of(node, tick.layout, self._collected)
+            places = [(subject_key(node, column), column.metric) for column in tick.layout.series]
+            wanted = [
+                (column, place) for column, place in enumerate(places) if self._collected.is_wanted(*place)
+            ]
+            columns = self._columns[node, topic] = _Columns(
+                tick.layout, places, wanted, np.zeros(len(places), bool)
+            )
         columns.measured |= np.isfinite(tick.values)
         for column, place in columns.wanted:
             value = float(tick.values[column])

@@ -9,7 +9,7 @@ traces are microseconds, with three digits behind the point in newer ones, and a
 import re
 import sqlite3
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -77,7 +77,9 @@ def convert(path: Path, database: Path, progress: Callable[[str], None]) -> Chro
     with path.open("rb") as file:
         whole = max(path.stat().st_size, 1)
         try:
-            for read, event in enumerate(_events(file), 1):
+            is_list = _head(file).startswith(b"[")
+            events = iter(ijson.items(_text(file), "item" if is_list else "traceEvents.item"))
+            for read, event in enumerate(events, 1):
                 writer.add(event)
                 if read % _BATCH == 0:
                     progress(f"the trace, {100 * file.tell() / whole:.0f} %")
@@ -103,11 +105,6 @@ def convert(path: Path, database: Path, progress: Callable[[str], None]) -> Chro
 def _not_a_trace(path: Path, error: Exception) -> DutycycleError:
     reason = " ".join(str(error).split())[:120]
     return DutycycleError(f"{path}: is no whole trace in Chrome's Trace Event Format (JSON): {reason}")
-
-
-def _events(file: BinaryIO) -> Iterator[Any]:
-    is_list = _head(file).startswith(b"[")
-    return iter(ijson.items(_text(file), "item" if is_list else "traceEvents.item"))
 
 
 def _head(file: BinaryIO) -> bytes:

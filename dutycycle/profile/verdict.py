@@ -169,15 +169,12 @@ def judge(evidence: Mapping[str, Number], kernels: Sequence[Spread]) -> Finding:
     if held.confidence >= max(0.5, computes):
         return held
     if computes >= 0.5:
-        memory = min(confidence(ramp(_bound_by_memory_pct(kernels), 55, 80)), _INDIRECT)
+        computing = [kernel for kernel in kernels if family_of(kernel.name) != "communication"]
+        bound = sum(kernel.total for kernel in computing if family_of(kernel.name) in _BOUND_BY_MEMORY)
+        bound_by_memory_pct = 100 * bound / (sum(kernel.total for kernel in computing) or 1)
+        memory = min(confidence(ramp(bound_by_memory_pct, 55, 80)), _INDIRECT)
         return Finding("memory_bandwidth", memory) if memory >= 0.5 else Finding("gpu", computes)
     return Finding(NO_BOTTLENECK, 0.6)
-
-
-def _bound_by_memory_pct(kernels: Sequence[Spread]) -> float:
-    computing = [kernel for kernel in kernels if family_of(kernel.name) != "communication"]
-    bound = sum(kernel.total for kernel in computing if family_of(kernel.name) in _BOUND_BY_MEMORY)
-    return 100 * bound / (sum(kernel.total for kernel in computing) or 1)
 
 
 def advice(bottleneck: str, of: Mapping[str, Number]) -> str | None:

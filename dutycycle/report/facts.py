@@ -110,14 +110,18 @@ def facts_of(gathered: Gathered, view: View, settings: Settings) -> Facts:
     """Work them out; ``settings`` has the prices."""
     gpus = [_use(gathered, view, place) for place in range(len(view.gpus))]
     cost, idle_cost = _cost(gpus, settings)
+    chosen = {key.removeprefix("pod/") for key in view.subjects}
+    names = {uid: pod.name for uid, pod in gathered.identities.items()}
+    processes = named(gathered.processes.values(), chosen or None, names)
+    step_ms = max((part.ticks.step_ms for part in view.parts), default=0)
     return Facts(
-        duration_s=(view.last_ms - view.first_ms + _step_ms(view)) / 1000,
+        duration_s=(view.last_ms - view.first_ms + step_ms) / 1000,
         gpus=gpus,
         verdicts=list(_verdicts(gathered, view)),
         cycles=[(what, cycle) for metric, what in _CYCLIC for cycle in cycles_of(gathered, view, metric)],
         cost=cost,
         idle_cost=idle_cost,
-        processes=_processes(gathered, view),
+        processes=processes,
         incidents=list(_incidents(gathered, view)),
     )
 
@@ -148,16 +152,6 @@ def _ended_after(gathered: Gathered, uid: str, ts_ms: int) -> str:
     if not -_AFTER_MS <= last_ms - ts_ms <= _SOON_MS:
         return ""
     return f" (ended {max(last_ms - ts_ms, 0) / 1000:.0f} s later: {pod.phase.lower()})"
-
-
-def _processes(gathered: Gathered, view: View) -> list[TracedProcess]:
-    chosen = {key.removeprefix("pod/") for key in view.subjects}
-    names = {uid: pod.name for uid, pod in gathered.identities.items()}
-    return named(gathered.processes.values(), chosen or None, names)
-
-
-def _step_ms(view: View) -> int:
-    return max((part.ticks.step_ms for part in view.parts), default=0)
 
 
 def _use(gathered: Gathered, view: View, place: int) -> GpuUse:

@@ -148,7 +148,12 @@ class Gathered:
             traced.mem_total_bytes = gpu.mem_total_bytes or traced.mem_total_bytes
             traced.power_limit_w = gpu.power_limit_w or traced.power_limit_w
             traced.frame.add(sample.ts_ms, self._of_gpu(gpu, raw))
-            for uid in _users(gpu):
+            # The uids of the pods with a process on a GPU, or to which it was given
+            named = [user.pod_uid for user in gpu.processes or ()] + [
+                user.pod_uid for user in gpu.allocated or ()
+            ]
+            users = {uid for uid in named if uid is not None}
+            for uid in users:
                 traced.users.setdefault(uid, [sample.ts_ms, 0])[1] = sample.ts_ms
 
     def _of_gpu(self, gpu: Gpu, raw: Gpu) -> dict[str, float | None]:
@@ -182,12 +187,6 @@ class Gathered:
             traced.frame.add(sample.ts_ms, {name: getattr(host, name) for name in HOST_COLUMNS})
         for pod in sample.pods:
             self.pods[pod.uid].add(sample.ts_ms, _of_pod(pod))
-
-
-def _users(gpu: Gpu) -> set[str]:
-    """Return the uids of the pods with a process on a GPU, or to which it was given."""
-    named = [user.pod_uid for user in gpu.processes or ()] + [user.pod_uid for user in gpu.allocated or ()]
-    return {uid for uid in named if uid is not None}
 
 
 def _of_pod(pod: PodCgroup) -> dict[str, float | None]:

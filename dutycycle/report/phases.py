@@ -102,7 +102,9 @@ def _states(activity: _Activity, smooth: int, least_pause: float) -> list[tuple[
     level = work / np.maximum(np.convolve(known, window, "same"), 1)
     busy = level >= _BUSY_PCT
     usual = float(activity.written[busy].mean()) if busy.any() else 0.0
-    runs = _runs(np.where(~known, 2, np.where(busy, 0, 1)))
+    state = np.where(~known, 2, np.where(busy, 0, 1))
+    edges = [0, *(np.flatnonzero(np.diff(state)) + 1).tolist(), len(state)]
+    runs = [(int(state[first]), first, last) for first, last in pairwise(edges)]
     joined: list[tuple[str, int, int]] = []
     for place, (value, first, last) in enumerate(runs):
         name = (BUSY, IDLE, UNMEASURED)[value]
@@ -114,11 +116,6 @@ def _states(activity: _Activity, smooth: int, least_pause: float) -> list[tuple[
         else:
             joined.append((name, first, last))
     return joined
-
-
-def _runs(state: np.ndarray) -> list[tuple[int, int, int]]:
-    edges = [0, *(np.flatnonzero(np.diff(state)) + 1).tolist(), len(state)]
-    return [(int(state[first]), first, last) for first, last in pairwise(edges)]
 
 
 def _named(

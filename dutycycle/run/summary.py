@@ -15,7 +15,8 @@ _LEAST_S = 1.0
 
 def lines_of(name: str, ended: Ended, seconds: float, own_s: float) -> Iterator[str]:
     """Yield how the command ended, and what it cost to watch it. ``own_s``: CPU seconds of ours meanwhile."""
-    yield f"{name}: {ended_words(ended)} after {_lasted(seconds)}"
+    lasted = f"{seconds:.2f} s" if seconds < 60 else short_duration(seconds)
+    yield f"{name}: {ended_words(ended)} after {lasted}"
     yield _row("CPU time", f"{ended.cpu_s:.2f} s")
     share = f", {100 * own_s / seconds:.1f} % of one core" if seconds >= _LEAST_S else ""
     yield _row("Measuring took", f"{own_s:.2f} s of CPU time{share}")
@@ -58,10 +59,6 @@ def notes_of(errors: Sequence[str], conditions: Sequence[str]) -> Iterator[str]:
     """Yield what could not be measured, once."""
     for condition in (*conditions, *errors):
         yield _row("Not measured", condition)
-
-
-def _lasted(seconds: float) -> str:
-    return f"{seconds:.2f} s" if seconds < 60 else short_duration(seconds)
 
 
 def _row(name: str, value: str) -> str:

@@ -50,7 +50,9 @@ class Cluster:
         elif demand.gpu_milli:
             fits &= self.most >= demand.gpu_milli
         if demand.models:
-            fits &= self._with(demand.models)
+            if demand.models not in self._of_models:
+                self._of_models[demand.models] = np.isin(self.models, list(demand.models))
+            fits &= self._of_models[demand.models]
         return np.flatnonzero(fits)
 
     def fits_on(self, row: int, demand: Demand) -> bool:
@@ -89,8 +91,3 @@ class Cluster:
             self.most[row] = self.gpu_milli[row].max()
         self.cpu[row] += sign * demand.cpu_cores
         self.mem[row] += sign * demand.mem_gib
-
-    def _with(self, models: frozenset[str]) -> NDArray[np.bool_]:
-        if models not in self._of_models:
-            self._of_models[models] = np.isin(self.models, list(models))
-        return self._of_models[models]

@@ -43,6 +43,14 @@ def figures_of(workload: JobTrace, outcomes: Outcomes, fifo: Outcomes | None) ->
         starved = int(np.count_nonzero(waits > (fifo.began_s - arrived).max()))
     makespan_s = float(outcomes.ended_s.max() - arrived.min())
     all_gpu_s = sum(machine.gpus for machine in workload.machines) * makespan_s
+    # Jain's index over the namespaces (Jain, Chiu and Hawe, A Quantitative Measure of Fairness, 1984)
+    shares: dict[str, list[float]] = {}
+    for job, completion in zip(workload.jobs, completions.tolist(), strict=True):
+        shares.setdefault(job.template.namespace, []).append(
+            job.duration_s / completion if completion else 1.0
+        )
+    means = np.array([np.mean(share) for share in shares.values()])
+    fairness = float(means.sum() ** 2 / (len(means) * (means**2).sum()))
     return ScheduleFigures(
         mean_wait_s=float(waits.mean()),
         p95_wait_s=float(np.quantile(waits, 0.95)),
@@ -51,18 +59,6 @@ def figures_of(workload: JobTrace, outcomes: Outcomes, fifo: Outcomes | None) ->
         p95_completion_s=float(np.quantile(completions, 0.95)),
         makespan_s=makespan_s,
         split_pct=100 * outcomes.split_gpu_s / all_gpu_s if all_gpu_s else 0.0,
-        fairness=_fairness(workload, completions),
+        fairness=fairness,
         starved=starved,
     )
-
-
-def _fairness(workload: JobTrace, completions: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
-    """Return Jain's index over the namespaces (Jain, Chiu and Hawe, A Quantitative Measure of Fairness,
-    1984)."""
-    shares: dict[str, list[float]] = {}
-    for job, completion in zip(workload.jobs, completions.tolist(), strict=True):
-        shares.setdefault(job.template.namespace, []).append(
-            job.duration_s / completion if completion else 1.0
-        )
-    means = np.array([np.mean(share) for share in shares.values()])
-    return float(means.sum() ** 2 / (len(means) * (means**2).sum()))

@@ -129,7 +129,10 @@ def _of_file(file: str) -> Iterator[ManifestDocument]:
         raise SettingError(f"{name}: is no text in UTF-8") from error
     except yaml.YAMLError as error:
         fix = _UNRENDERED if _HELM(text) else ""
-        raise SettingError(f"{name}{_place(error)}: is no YAML: {_problem(error)}{fix}") from error
+        mark = getattr(error, "problem_mark", None)
+        place = f", line {mark.line + 1}" if mark is not None else ""
+        problem = " ".join(str(getattr(error, "problem", None) or error).split())[:200]
+        raise SettingError(f"{name}{place}: is no YAML: {problem}{fix}") from error
     number = 0
     for thing in things:
         if thing is None:  # nothing between two lines of ---
@@ -144,15 +147,6 @@ def _of_file(file: str) -> Iterator[ManifestDocument]:
             yield _document(member, f"{name}, object {number}")
     if not number:
         raise SettingError(f"{name}: there is no object in it")
-
-
-def _place(error: yaml.YAMLError) -> str:
-    mark = getattr(error, "problem_mark", None)
-    return f", line {mark.line + 1}" if mark is not None else ""
-
-
-def _problem(error: yaml.YAMLError) -> str:
-    return " ".join(str(getattr(error, "problem", None) or error).split())[:200]
 
 
 def _is_list(thing: object) -> bool:

@@ -37,7 +37,12 @@ class JobProgress:
             self.began_s = now_s
         if self.bound_s is None and any(pod["spec"].get("nodeName") for pod in self.follower.pods.values()):
             self.bound_s = now_s
-        self._check_images(now_s)
+        for uid, pod in self.follower.pods.items():
+            state = self.follower.state(pod)
+            if state.cannot_start is None:
+                self._cannot_start_s.pop(uid, None)
+            elif state.hopeless or now_s - self._cannot_start_s.setdefault(uid, now_s) >= _IMAGE_PATIENCE_S:
+                raise CannotRunError(f"pod {pod['metadata']['name']}: {state.cannot_start}")
         outcome = self._ended()
         if outcome is None and self.for_s is not None and self.began_s is not None:
             outcome = self._after_so_long(now_s - self.began_s)
@@ -69,14 +74,6 @@ class JobProgress:
         if self._reported.get(what) != words:
             self._reported[what] = words
             yield f"{what}: {words}"
-
-    def _check_images(self, now_s: float) -> None:
-        for uid, pod in self.follower.pods.items():
-            state = self.follower.state(pod)
-            if state.cannot_start is None:
-                self._cannot_start_s.pop(uid, None)
-            elif state.hopeless or now_s - self._cannot_start_s.setdefault(uid, now_s) >= _IMAGE_PATIENCE_S:
-                raise CannotRunError(f"pod {pod['metadata']['name']}: {state.cannot_start}")
 
     def _ended(self) -> Outcome | None:
         """Tell whether all that end by themselves have, or one of them has failed."""

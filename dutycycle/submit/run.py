@@ -51,7 +51,9 @@ class RunOptions:
 def run_job(options: RunOptions, settings: Settings) -> int:
     """Run it to its end; its exit status, as ``outcome`` lists them. Raises ``SettingError``."""
     documents = read_documents(options.files)
-    _check(documents, options)
+    endless = [document for document in documents if document.has_pods and document.never_ends]
+    if options.for_s is None and all(document in endless for document in documents if document.has_pods):
+        raise SettingError(f"{endless[0]} never ends by itself: give --for 10m, and it is deleted after that")
     for document in documents:
         if document.runs_in is not None:
             say(f"dutycycle: {document} runs in the pods of {document.runs_in}: they are not in its report")
@@ -79,12 +81,6 @@ def run_job(options: RunOptions, settings: Settings) -> int:
     finally:
         if folder is not None and not any(folder.iterdir()):
             folder.rmdir()
-
-
-def _check(documents: Sequence[ManifestDocument], options: RunOptions) -> None:
-    endless = [document for document in documents if document.has_pods and document.never_ends]
-    if options.for_s is None and all(document in endless for document in documents if document.has_pods):
-        raise SettingError(f"{endless[0]} never ends by itself: give --for 10m, and it is deleted after that")
 
 
 async def _on_cluster(run: "JobRun", options: RunOptions, documents: Sequence[ManifestDocument]) -> Outcome:

@@ -88,7 +88,10 @@ class TableWriter:
         ts_ms = record.ts_ms
         if ts_ms is not None and not 0 <= ts_ms <= END_OF_TIME_MS:
             ts_ms = None
-        rows = self._rows[topic, _hour(ts_ms)]
+        hour = (
+            _NO_HOUR if ts_ms is None else datetime.fromtimestamp(ts_ms // 1000, UTC).strftime("%Y-%m-%dT%H")
+        )
+        rows = self._rows[topic, hour]
         before = len(rows)
         rows.extend(table(topic).rows(decoded, ts_ms))
         self._waiting += len(rows) - before
@@ -143,7 +146,3 @@ class TableWriter:
         except OSError as error:
             reason = error.strerror or str(error)
             raise DutycycleError(f"cannot write tables into {self._out}: {reason}") from error
-
-
-def _hour(ts_ms: int | None) -> str:
-    return _NO_HOUR if ts_ms is None else datetime.fromtimestamp(ts_ms // 1000, UTC).strftime("%Y-%m-%dT%H")

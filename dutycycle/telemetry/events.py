@@ -240,7 +240,12 @@ class Telemetry:
             if now - repeats.at < self._quiet_s:
                 return
             unsaid, repeats.at, repeats.unsaid = repeats.unsaid, now, 0
-        self._write(event, key[1], detail, unsaid)
+        parts = [event.name, *(f"{k}={v}" for k, v in zip(event.labels, key[1], strict=True))]
+        if detail:
+            parts.append(f": {detail}")
+        if unsaid > 1:
+            parts.append(f"({unsaid} times)")
+        self._log.log(event.level, "%s", " ".join(parts).replace(" :", ":"))
 
     def raise_condition(self, event: Event, name: str, detail: str, **labels: str) -> None:
         """Say once that a lasting condition began; the same condition again says nothing.
@@ -294,14 +299,6 @@ class Telemetry:
     def _lasting(self) -> dict[Labels, float]:
         conditions = Counter(event for event, _ in list(self.conditions))
         return {(event,): float(number) for event, number in conditions.items()}
-
-    def _write(self, event: Event, labels: tuple[str, ...], detail: str, times: int) -> None:
-        parts = [event.name, *(f"{k}={v}" for k, v in zip(event.labels, labels, strict=True))]
-        if detail:
-            parts.append(f": {detail}")
-        if times > 1:
-            parts.append(f"({times} times)")
-        self._log.log(event.level, "%s", " ".join(parts).replace(" :", ":"))
 
 
 class _EventMetrics(Collector):

@@ -157,7 +157,9 @@ class Backfill:
             if self._resume_at is None:
                 self._store(trace, self._reached)
             while self._reached.next_ms < end_ms:
-                self._show()
+                reached = datetime.fromtimestamp(self._reached.next_ms / 1000, UTC)
+                done_ms = self._reached.next_ms - self._reached.start_ms
+                self._progress.show(done_ms, self._counts.total(), f"up to {reached:%Y-%m-%d %H:%M} UTC")
                 self._store(trace, self._take(trace))
             if not self._counts:
                 self._file.remove(trace=True)
@@ -173,11 +175,6 @@ class Backfill:
         for left_out in self._reader.left_out():
             self._progress.say(f"left out: {left_out.detail}")
         return self._counts
-
-    def _show(self) -> None:
-        reached = datetime.fromtimestamp(self._reached.next_ms / 1000, UTC)
-        done_ms = self._reached.next_ms - self._reached.start_ms
-        self._progress.show(done_ms, self._counts.total(), f"up to {reached:%Y-%m-%d %H:%M} UTC")
 
     def _take(self, trace: TraceWriter) -> Reached:
         """Write the next chunk. The one after it is made to fit, by what this one held."""

@@ -39,7 +39,12 @@ def why_refused(node: Mapping[str, Any], pod: Spec, resource: str) -> str | None
     if rule and not any(_matches(term, meta) for term in rule.get("nodeSelectorTerms") or ()):
         return "not of its nodeAffinity"
     there = (node.get("status") or {}).get("allocatable") or {}
-    for name in sorted(_resources(pod) - {resource}):
+    # The names of what its containers ask for, other GPUs left out
+    names: set[str] = set()
+    for part in (pod, *_parts(pod)):
+        stated = part.get("resources") or {}
+        names |= {*(stated.get("limits") or ()), *(stated.get("requests") or ())} - gpu_resources(part).keys()
+    for name in sorted(names - {resource}):
         offered = there.get(name, 0 if "/" in name else None)  # of cpu and memory each node has some
         wanted, amount = request(pod, name), parse_quantity(offered)
         if wanted is not None and amount is not None and wanted > amount:
@@ -107,15 +112,6 @@ def _holds(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
                 return False
             return numbers[0] > numbers[1] if operator == "Gt" else numbers[0] < numbers[1]
     return False
-
-
-def _resources(pod: Spec) -> set[str]:
-    """Return the names of what its containers ask for, other GPUs left out."""
-    names: set[str] = set()
-    for part in (pod, *_parts(pod)):
-        stated = part.get("resources") or {}
-        names |= {*(stated.get("limits") or ()), *(stated.get("requests") or ())} - gpu_resources(part).keys()
-    return names
 
 
 def _parts(pod: Spec) -> Iterable[Spec]:

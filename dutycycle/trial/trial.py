@@ -111,7 +111,11 @@ async def _on_cluster(
         sys.stdout.flush()
         if status is None:
             record = await annotated(server, settings, template, verdict)
-            _write(folder, verdict, record)
+            (folder / RECORD).write_bytes(
+                orjson.dumps(orjson.loads(encode(record)), option=orjson.OPT_INDENT_2)
+            )
+            (folder / TABLE).write_text("\n".join(lines_of(verdict)) + "\n", encoding="utf-8")
+            draw(verdict, f"{record.namespace}/{record.job}: {sentence_of(verdict)}", folder / PICTURE)
             await publish(record, settings)
             say(f"written: {folder}/{PICTURE}, {TABLE}, {RECORD}, and a trace of each trial")
             return 0 if verdict.best is not None else FAILED
@@ -157,12 +161,6 @@ async def annotated(
     except KubeError as error:
         say(f"job/{template.name} gets no annotation: {error.detail}")
     return record_of(verdict, Whose(namespace, template.name, uid), uuid.uuid4().hex, now_ms)
-
-
-def _write(folder: Path, verdict: TrialVerdict, record: Trials) -> None:
-    (folder / RECORD).write_bytes(orjson.dumps(orjson.loads(encode(record)), option=orjson.OPT_INDENT_2))
-    (folder / TABLE).write_text("\n".join(lines_of(verdict)) + "\n", encoding="utf-8")
-    draw(verdict, f"{record.namespace}/{record.job}: {sentence_of(verdict)}", folder / PICTURE)
 
 
 def _removed(names: Sequence[str]) -> str:

@@ -70,7 +70,15 @@ class Figures:
         if topic == "pods":
             before = self._workload_of(key) if key in self._pods else None
             self._newest.hear(topic, key, record)
-            self._regroup(key, before)
+            # Move a pod, which was of the workload before and came, changed or is gone
+            if before is not None:
+                self._members[before].discard(key)
+            if key in self._pods:
+                self._members[self._workload_of(key)].add(key)
+                self._watch(key)
+            if before is not None and not self._members[before]:
+                del self._members[before]
+                self._loads = {name: load for name, load in self._loads.items() if name[0] != before}
         elif isinstance(record, WindowAggregate):
             if record.subject.kind != "job":
                 self._take_window(record)
@@ -229,17 +237,6 @@ class Figures:
         """Return the uid of the pod's topmost owner, or its own."""
         job = self.job_of(uid)
         return uid if job is None else job.uid
-
-    def _regroup(self, uid: str, before: str | None) -> None:
-        """Move a pod, which was of the workload ``before`` and came, changed or is gone."""
-        if before is not None:
-            self._members[before].discard(uid)
-        if uid in self._pods:
-            self._members[self._workload_of(uid)].add(uid)
-            self._watch(uid)
-        if before is not None and not self._members[before]:
-            del self._members[before]
-            self._loads = {name: load for name, load in self._loads.items() if name[0] != before}
 
     def _watch(self, uid: str) -> None:
         """Add up the metrics that have a cycle from now on."""

@@ -236,7 +236,11 @@ class AnnotationSink:
         else:
             if generation == self._generation:
                 if self._server.answered > answered:
-                    self._answers()
+                    # Note that the API server has answered. A write with nothing to send asks it nothing,
+                    # and proves nothing.
+                    self._silent = 0
+                    self._failures.pop(None, None)
+                    self._telemetry.clear_condition(SINK_AWAY, self.name, f"{self._server.address} answers")
                 self._succeeded(target, written)
 
     def _hold(self, target: Target, refusal: Refusal) -> None:
@@ -268,13 +272,6 @@ class AnnotationSink:
             self._gone_objects.add(target)
             self._telemetry.emit(OBJECT_GONE, str(target), kind=target.kind)
         self._forget(target)
-
-    def _answers(self) -> None:
-        """Note that the API server has answered. A write with nothing to send asks it nothing, and proves
-        nothing."""
-        self._silent = 0
-        self._failures.pop(None, None)
-        self._telemetry.clear_condition(SINK_AWAY, self.name, f"{self._server.address} answers")
 
     def _succeeded(self, target: Target, written: Written | None) -> None:
         self._failures.pop(target, None)

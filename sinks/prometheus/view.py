@@ -127,22 +127,19 @@ class MetricsView:
     def forget(self, now_ms: int) -> None:
         """Drop what nobody asks for any more."""
         gone, old = now_ms - NODE_GONE_MS, now_ms - FORGET_MS
-        alive = self._alive(old)
+        # GPUs, pods and jobs of the nodes whose samples still come
+        fresh = [node for node in self.nodes.values() if node.heard_ms > old]
+        for node in fresh:
+            node.seen_ms = {uid: ms for uid, ms in node.seen_ms.items() if ms > old}
+        pods = {uid for node in fresh for uid in node.seen_ms}
+        jobs = {pod.job.uid for uid in pods if (pod := self.pods.get(uid)) and pod.job}
+        gpus = {gpu.uuid for node in fresh for gpu in node.newest.gpus}
+        alive = {*gpus, *pods, *jobs}
         self.nodes = {name: node for name, node in self.nodes.items() if node.heard_ms > gone}
         self._newest.forget((NvmlSample, NodePart), gone)
         self._newest.forget((NodeHealth, WindowAggregate), old)
         self._newest.forget((Trend, Cycle, Insight), old, lambda record: _of(record.subject) in alive)
         self.steps.forget(old)
-
-    def _alive(self, old_ms: int) -> set[str | None]:
-        """GPUs, pods and jobs of the nodes whose samples still come."""
-        fresh = [node for node in self.nodes.values() if node.heard_ms > old_ms]
-        for node in fresh:
-            node.seen_ms = {uid: ms for uid, ms in node.seen_ms.items() if ms > old_ms}
-        pods = {uid for node in fresh for uid in node.seen_ms}
-        jobs = {pod.job.uid for uid in pods if (pod := self.pods.get(uid)) and pod.job}
-        gpus = {gpu.uuid for node in fresh for gpu in node.newest.gpus}
-        return {*gpus, *pods, *jobs}
 
 
 def _of(subject: Subject) -> str | None:

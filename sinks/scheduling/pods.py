@@ -91,7 +91,9 @@ def outcome(peaks: PodPeaks, kind: str | None, period_s: float | None) -> PastUs
     pod, metrics = peaks.pod, peaks.metrics
     began, ended = pod.started_ms or peaks.first_ms, pod.finished_ms or peaks.last_ms
     memory = [most for of_gpu in peaks.gpus.values() if (most := _most(of_gpu, "mem_used_bytes")) is not None]
-    cpu = _usual(metrics, "cpu_util_pct")
+    # What was enough for 95 % of the time: of a CPU who needs more for a moment gets it a little later
+    metric = metrics.get("cpu_util_pct")
+    cpu = None if metric is None else metric.max if metric.p95 is None else metric.p95
     figures = {
         "duration_s": max(ended - began, 0) / 1000,
         "gpu_mem_bytes": max(memory, default=None),
@@ -122,13 +124,6 @@ def similar_pods_of(records: Iterable[PodPeaks]) -> SimilarPodIndex:
 
 def _most(metrics: Peaks, name: str) -> float | None:
     return metrics[name].max if name in metrics else None
-
-
-def _usual(metrics: Peaks, name: str) -> float | None:
-    """Return what was enough for 95 % of the time: of a CPU who needs more for a moment gets it a little
-    later."""
-    metric = metrics.get(name)
-    return None if metric is None else metric.max if metric.p95 is None else metric.p95
 
 
 def need(pod: Object, prediction: Prediction | None, other_ranks: int) -> Need:

@@ -97,7 +97,11 @@ class CheckpointCoordinator:
                 return  # while it waited, the partition was handed over
             if await self._sequence.admits(record):
                 self._outbox += task.process(record)
-                self._count()
+                self._uncommitted += 1
+                if self._uncommitted >= self._early:
+                    self.commit_due.set()
+                if self._uncommitted >= 2 * self._early:
+                    self._room.clear()
             if number % YIELD_EVERY == 0:
                 await self._send_outbox()
                 await asyncio.sleep(0)
@@ -117,13 +121,6 @@ class CheckpointCoordinator:
             alone = await self._port.is_sole_writer(task.stage.name)
             if not alone and assignment == self._sequence.assignment:
                 self.fail(f"states of {task.stage.name}, {partition} are older than what is committed")
-
-    def _count(self) -> None:
-        self._uncommitted += 1
-        if self._uncommitted >= self._early:
-            self.commit_due.set()
-        if self._uncommitted >= 2 * self._early:
-            self._room.clear()
 
     async def _send_outbox(self) -> None:
         async with self._sending:  # one at a time, so that the order stays

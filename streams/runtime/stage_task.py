@@ -199,10 +199,6 @@ class StageTask:
             checkpoint.writes.append(StateWrite(operator, operator.recent(), packed))
             if self._operators.pop(key, None) is not None:
                 self._operators[key] = operator  # the least recently used ones come first
-        self._evict(checkpoint, partitions)
-        return checkpoint
-
-    def _evict(self, checkpoint: Checkpoint, partitions: Collection[int]) -> None:
         checkpoint.clocks = self._eviction.clocks(checkpoint.done)
         heads = dict(write.packed.head for write in checkpoint.writes)
         evicted, checkpoint.gone = self._eviction.due(heads, partitions)
@@ -210,6 +206,7 @@ class StageTask:
             checkpoint.outs += self._closed(evicted_key)
             checkpoint.gone.append(evicted_key.removal)
         checkpoint.evicted = len(evicted)
+        return checkpoint
 
     def _closed(self, evicted: EvictedKey) -> list[ProducerRecord]:
         """Return the last outputs of a key that leaves. A record that comes before it has left begins it

@@ -111,8 +111,24 @@ def unpack(key: bytes, lookup: Lookup) -> Resumed | None:
         raise StateError(f"state of format {value[:1].hex() or 'none'}, this program reads {FORMAT:02x}")
     body, kind = value[HEADER_BYTES:], header.kind
     if kind == BodyKind.HEAD:
-        body, kind = _joined(key, value, header.offset, lookup), BodyKind.ZSTD
-    return Resumed(header.offset, _parsed(body, kind), header.seen_ms)
+        if slot_and_count(value) is None:
+            raise StateError(f"damaged: a head of {len(value)} bytes")
+        keys = named_pieces(key, value)
+        good = [
+            part for piece in keys if (part := lookup(piece)) is not None and offset_of(part) == header.offset
+        ]
+        if len(good) < len(keys):
+            raise StateError(f"{len(keys) - len(good)} of {len(keys)} pieces are missing")
+        joined = b"".join(part[HEADER_BYTES:] for part in good)
+        body, kind = joined, BodyKind.ZSTD
+    try:
+        plain = zstandard.ZstdDecompressor().decompress(body) if kind == BodyKind.ZSTD else body
+    except zstandard.ZstdError as error:
+        raise StateError(f"damaged: {error}") from error
+    snapshot = from_bytes(plain)
+    if not isinstance(snapshot, dict):
+        raise StateError("damaged: no object")
+    return Resumed(header.offset, snapshot, header.seen_ms)
 
 
 def pieces_of(key: bytes, lookup: Lookup) -> list[bytes]:
@@ -130,24 +146,3 @@ def is_needed(piece: Piece, head: bytes | None) -> bool:
     """Tell whether the value ``head`` uses the piece, or will write over it when its state is stored next."""
     named = slot_and_count(head)
     return named is not None and piece.number < named[1]
-
-
-def _joined(key: bytes, head: bytes, offset: int, lookup: Lookup) -> bytes:
-    if slot_and_count(head) is None:
-        raise StateError(f"damaged: a head of {len(head)} bytes")
-    keys = named_pieces(key, head)
-    good = [part for piece in keys if (part := lookup(piece)) is not None and offset_of(part) == offset]
-    if len(good) < len(keys):
-        raise StateError(f"{len(keys) - len(good)} of {len(keys)} pieces are missing")
-    return b"".join(part[HEADER_BYTES:] for part in good)
-
-
-def _parsed(body: bytes, kind: int) -> Snapshot:
-    try:
-        plain = zstandard.ZstdDecompressor().decompress(body) if kind == BodyKind.ZSTD else body
-    except zstandard.ZstdError as error:
-        raise StateError(f"damaged: {error}") from error
-    snapshot = from_bytes(plain)
-    if not isinstance(snapshot, dict):
-        raise StateError("damaged: no object")
-    return snapshot

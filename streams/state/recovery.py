@@ -59,19 +59,17 @@ class ChangelogReducer:
             return []
         self._last[key] = _GONE if value is None else offset_of(value)
         if value is None:
-            return self._tombstone(key, tombstone_offset(headers))
+            upto = tombstone_offset(headers)
+            if upto is None:  # of somebody's hand, or of a log that is no more
+                self._removed.pop(key, None)
+                self._ahead.pop(key, None)
+                return [(key, None)]
+            if upto < offset_of(self._stored(key)):
+                return []
+            self._removed[key] = max(upto, self._removed.get(key, upto))
+            return [(key, None)]
         piece = piece_of(key)
         return self._state(key, value) if piece is None else self._piece(key, value, piece)
-
-    def _tombstone(self, key: bytes, upto: int | None) -> list[Change]:
-        if upto is None:  # of somebody's hand, or of a log that is no more
-            self._removed.pop(key, None)
-            self._ahead.pop(key, None)
-            return [(key, None)]
-        if upto < offset_of(self._stored(key)):
-            return []
-        self._removed[key] = max(upto, self._removed.get(key, upto))
-        return [(key, None)]
 
     def _state(self, key: bytes, value: bytes) -> list[Change]:
         offset, have = offset_of(value), self._stored(key)

@@ -28,7 +28,10 @@ class KubeletClient:
             answer = self._list()(api_pb2.ListPodResourcesRequest(), timeout=_ANSWER_S)
         except grpc.RpcError as error:
             self.close()
-            raise KubeletError(f"{self._socket}: {_in_one_line(error)}") from error
+            # Status and words of a failed call, in one line
+            details = " ".join(str(error.details()).split())
+            in_one_line = f"{error.code().name}: {details:.200}"
+            raise KubeletError(f"{self._socket}: {in_one_line}") from error
         return list(_devices(answer))
 
     def close(self) -> None:
@@ -62,9 +65,3 @@ def _device_ids(container: api_pb2.ContainerResources) -> Iterator[str]:
         for resource in claim.claim_resources:
             for device in resource.cdi_devices:
                 yield device.name.rpartition("=")[2]
-
-
-def _in_one_line(error: grpc.RpcError) -> str:
-    """Return status and words of a failed call, in one line."""
-    details = " ".join(str(error.details()).split())
-    return f"{error.code().name}: {details:.200}"

@@ -5,7 +5,7 @@ event, and a later one is where it has changed; the same Xid again cannot be see
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from collectors.base import Tick
 from collectors.prometheus.dcgm.fields import HEALTH_FIELDS, NVLINK_ERRORS, PAGES, Vocabulary
@@ -33,7 +33,12 @@ class DcgmHealth:
 
     def events(self, record: NvmlSample, samples: Sequence[NewSample], tick: Tick) -> Iterator[GpuEvent]:
         """Yield what happened to a node's GPUs by its scrape; and how they are, at first and now and then."""
-        values_of = self._values(samples)
+        # The values of each GPU by UUID and field; a row a pod repeats the GPU's own, and the newest counts
+        values_of: defaultdict[str, dict[str, float]] = defaultdict(dict)
+        for sample in sorted(samples, key=lambda sample: sample.ts_ms):
+            reading = self._vocabulary.read(sample.labels, sample.value)
+            if reading is not None and reading.field in HEALTH_FIELDS and reading.possible:
+                values_of[sample.labels.get("UUID", "")][reading.field] = reading.value
         for gpu in record.gpus:
             key, values = (record.node, gpu.uuid), values_of[gpu.uuid]
             happened = list(self._happened(key, values))
@@ -57,16 +62,6 @@ class DcgmHealth:
         self._xids[key] = xid
         if xid and before is not None and xid != before:
             yield Change("xid", xid)
-
-    def _values(self, samples: Iterable[NewSample]) -> defaultdict[str, dict[str, float]]:
-        """Give the values of each GPU by UUID and field; a row a pod repeats the GPU's own, and the newest
-        counts."""
-        values: defaultdict[str, dict[str, float]] = defaultdict(dict)
-        for sample in sorted(samples, key=lambda sample: sample.ts_ms):
-            reading = self._vocabulary.read(sample.labels, sample.value)
-            if reading is not None and reading.field in HEALTH_FIELDS and reading.possible:
-                values[sample.labels.get("UUID", "")][reading.field] = reading.value
-        return values
 
     def _event(self, record: NvmlSample, gpu: Gpu, change: Change, tick: Tick) -> GpuEvent:
         self._seq += 1

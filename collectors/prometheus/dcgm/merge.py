@@ -7,7 +7,7 @@ them while it is away.
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from statistics import median
@@ -62,7 +62,8 @@ def _fit(series: ScrapedSeries, times: Sequence[int], is_known: bool) -> Scraped
     While it is there: none of a field that it has; of others the newest before each of its scrapes, with the
     time of that. While it is away: all.
     """
-    gap_ms = _gap_ms(times)
+    steps = [after - before for before, after in pairwise(times)]
+    gap_ms = 1.5 * (median(steps) if steps else _LONGEST_SCRAPE_MS)
     points: dict[int, float] = {}
     for ts_ms, value in series.points:
         at = bisect_left(times, ts_ms)
@@ -72,8 +73,3 @@ def _fit(series: ScrapedSeries, times: Sequence[int], is_known: bool) -> Scraped
         elif not is_known and at < len(times):
             points[times[at]] = value
     return replace(series, points=tuple(points.items()))
-
-
-def _gap_ms(times: Iterable[int]) -> float:
-    steps = [after - before for before, after in pairwise(times)]
-    return 1.5 * (median(steps) if steps else _LONGEST_SCRAPE_MS)

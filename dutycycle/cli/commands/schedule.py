@@ -82,9 +82,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Simulate, print the table, write the files."""
-    policy = _policy(args.policy)
+    # The policy of a file. Jobs of a trace begin at 0 s; without bands of its own it has those of their
+    # classes.
+    policy = Policy() if args.policy is None else read_policy(str(args.policy), "--policy")
+    bands = policy.bands if policy.bands != Policy().bands else BANDS
+    policy = replace(policy, bands=bands, epoch_s=0.0)
     if args.out:
-        _make(args.out)
+        try:
+            args.out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise DutycycleError(f"--out {args.out}: {error.strerror}") from error
     wrong = Wrong()
     workload = _workload(args, wrong)
     with Progress("jobs") as progress:
@@ -120,21 +127,6 @@ def _workload(args: argparse.Namespace, wrong: Wrong) -> Callable[[int], JobTrac
         summary += f"; {wrong.passed_over} rows of what never ran are passed over"
     print(f"dutycycle: {summary}", file=sys.stderr)  # noqa: T201
     return lambda _: workload
-
-
-def _policy(path: Path | None) -> Policy:
-    """Return the policy of a file. Jobs of a trace begin at 0 s; without bands of its own it has those of
-    their classes."""
-    policy = Policy() if path is None else read_policy(str(path), "--policy")
-    bands = policy.bands if policy.bands != Policy().bands else BANDS
-    return replace(policy, bands=bands, epoch_s=0.0)
-
-
-def _make(out: Path) -> None:
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DutycycleError(f"--out {out}: {error.strerror}") from error
 
 
 def _load(text: str) -> float:

@@ -14,7 +14,7 @@ import numpy as np
 from dutycycle.contract.catalogue import GPU_METRICS, MIG_METRICS
 from dutycycle.contract.ownership.who_uses import USE_METRICS, Floats, Ints, UsePlan
 from dutycycle.contract.ownership.words import ALLOCATED, MEASURED, UNKNOWN, holders
-from dutycycle.contract.records.samples import Gpu, GpuProcess, MigDevice
+from dutycycle.contract.records.samples import Gpu, GpuProcess
 
 NOBODY = ""
 _POWER, _ENERGY = (GPU_METRICS.index(name) for name in ("power_w", "energy_j"))
@@ -75,7 +75,14 @@ def holdings_of(node: str, gpus: Sequence[Gpu], plan: UsePlan) -> Holdings:
         words = {
             uid: word for (uid, scope), word in plan.attribution.items() if scope == f"{node}/{gpu.index}"
         }
-        for device in _devices(gpu, at, slices, words, _tallied(plan, f"{node}/{gpu.index}")):
+        # Columns of utilization in the tallies, of the pods on a GPU: each pod's memory comes before
+        scope = f"{node}/{gpu.index}"
+        tallied = {
+            uid: len(plan.pods) + at * len(USE_METRICS)
+            for at, (uid, place) in enumerate(plan.sources)
+            if place == scope
+        }
+        for device in _devices(gpu, at, slices, words, tallied):
             devices += 1
             for uid, column in device.users.items():
                 word = words.get(uid, "")
@@ -139,15 +146,6 @@ def _ints(rows: Sequence[tuple[int, ...]], width: int) -> Ints:
     return np.array(rows, np.int64).reshape(-1, width)
 
 
-def _tallied(plan: UsePlan, scope: str) -> dict[str, int]:
-    """Return columns of utilization in the tallies, of the pods on a GPU: each pod's memory comes before."""
-    return {
-        uid: len(plan.pods) + at * len(USE_METRICS)
-        for at, (uid, place) in enumerate(plan.sources)
-        if place == scope
-    }
-
-
 def _devices(
     gpu: Gpu, at: int, slices: int, words: dict[str, str], tallied: dict[str, int]
 ) -> Iterator[_Device]:
@@ -159,18 +157,15 @@ def _devices(
         columns = tuple(at * len(GPU_METRICS) + place for place in _OF_GPU)
         yield _Device(columns, 1.0, _users(gpu, words, tallied))
         return
-    for number, (slice_, weight) in enumerate(zip(gpu.mig, _parts(gpu.mig), strict=True)):
+    # What each slice is of its GPU, by memory; if that is not known, all are equal
+    sizes = [float(mig.mem_total_bytes or 0) for mig in gpu.mig]
+    if not all(sizes):
+        sizes = [1.0] * len(gpu.mig)
+    parts = [size / sum(sizes) for size in sizes]
+    for number, (slice_, weight) in enumerate(zip(gpu.mig, parts, strict=True)):
         uids = given[slice_.uuid] or [NOBODY]
         columns = tuple(slices + number * len(MIG_METRICS) + place for place in _OF_SLICE)
         yield _Device(columns, weight, dict.fromkeys(uids, NOT_KNOWN))
-
-
-def _parts(slices: Sequence[MigDevice]) -> list[float]:
-    """Return what each slice is of its GPU, by memory; if that is not known, all are equal."""
-    sizes = [float(mig.mem_total_bytes or 0) for mig in slices]
-    if not all(sizes):
-        sizes = [1.0] * len(slices)
-    return [size / sum(sizes) for size in sizes]
 
 
 def _users(gpu: Gpu, words: dict[str, str], tallied: dict[str, int]) -> dict[str, int]:

@@ -187,12 +187,20 @@ def create_app(
     Raises ``SettingError`` for a broker that is not set or certificates that are none.
     """
     route_library_logs(telemetry)
+    group = {
+        "broker_session_timeout": settings.session_timeout,
+        "broker_heartbeat_interval": settings.session_timeout / 5,
+        "broker_rebalance_timeout": REBALANCE_S,
+        # A join is answered when the last worker has joined; and Faust refuses less than the session.
+        "broker_request_timeout": max(REBALANCE_S, settings.session_timeout) + 10.0,
+        "broker_commit_interval": 2.0,
+    }
     app = ExactApp(
         app_id,
         broker=";".join(f"kafka://{address}" for address in bootstrap_servers(settings)),
         broker_credentials=_credentials(settings),
         broker_client_id=app_id,
-        **_group(settings.session_timeout),
+        **group,
         **_PRODUCER,
         **_PLAIN,
     )
@@ -244,17 +252,6 @@ _PRODUCER: dict[str, Any] = {
     "producer_compression_type": "zstd",
     "producer_request_timeout": 30.0,
 }
-
-
-def _group(session_s: float) -> dict[str, Any]:
-    return {
-        "broker_session_timeout": session_s,
-        "broker_heartbeat_interval": session_s / 5,
-        "broker_rebalance_timeout": REBALANCE_S,
-        # A join is answered when the last worker has joined; and Faust refuses less than the session.
-        "broker_request_timeout": max(REBALANCE_S, session_s) + 10.0,
-        "broker_commit_interval": 2.0,
-    }
 
 
 def _credentials(settings: Settings) -> Any:

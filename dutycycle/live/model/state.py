@@ -9,7 +9,7 @@ from dutycycle.contract.metering import highest_util_pct, with_means
 from dutycycle.contract.records.derived import gpu_subject, node_subject, pod_subject
 from dutycycle.contract.records.health import NodeHealth
 from dutycycle.contract.records.pods import Pod
-from dutycycle.contract.records.samples import CgroupSample, Gpu, GpuProcess, NvmlSample, PodCgroup
+from dutycycle.contract.records.samples import CgroupSample, GpuProcess, NvmlSample, PodCgroup
 from dutycycle.contract.topics import TOPICS
 from dutycycle.live.model.derived import Derived, Lazy
 from dutycycle.live.model.history import ticks_of_each
@@ -61,7 +61,7 @@ class LiveState:
         if payload is None:
             self._tombstone(topic, key)
         elif topic in ("nvml-samples", "cgroup-samples", "gpu-health"):
-            of_node: dict[str, Callable[[Any], None]] = {
+            of_node: dict[str, Callable[[Any], object]] = {
                 "nvml-samples": self._nvml,
                 "cgroup-samples": self._cgroup,
                 "gpu-health": lambda record: self._newest.put(record.node, record),
@@ -93,7 +93,11 @@ class LiveState:
                     row.fall_silent()
         if self.now_ms - self._pruned_ms >= _PRUNE_EVERY_MS:
             self._pruned_ms = self.now_ms
-            self._prune()
+            for key in [key for key, row in self.rows.items() if self.now_ms - row.seen_ms > _FORGOTTEN_MS]:
+                del self.rows[key]
+                self._derived.pop(key, None)
+            for key in [key for key, at_ms in self._ended.items() if self.now_ms - at_ms > _HIDDEN_MS]:
+                del self._ended[key]
 
     def _is_shown(self, node: str) -> bool:
         return not self.nodes or node in self.nodes
@@ -101,7 +105,7 @@ class LiveState:
     def _unreadable(self) -> None:
         self.unreadable += 1
 
-    def _decoded(self, topic: str, payload: bytes, take: Callable[[_R], None]) -> None:
+    def _decoded(self, topic: str, payload: bytes, take: Callable[[_R], object]) -> None:
         try:
             record: Any = decode(TOPICS[topic].record, payload, topic)
         except DecodeError:  # the streams make a dead letter of it
@@ -127,13 +131,6 @@ class LiveState:
             getattr(self._of(subject), topic).pop(source, None)
         elif topic == "insights":
             self._of(key).insight = None
-
-    def _prune(self) -> None:
-        for key in [key for key, row in self.rows.items() if self.now_ms - row.seen_ms > _FORGOTTEN_MS]:
-            del self.rows[key]
-            self._derived.pop(key, None)
-        for key in [key for key, at_ms in self._ended.items() if self.now_ms - at_ms > _HIDDEN_MS]:
-            del self._ended[key]
 
     def _end(self, key: str) -> None:
         self.rows.pop(key, None)
@@ -162,7 +159,9 @@ class LiveState:
             row.interval_ms = sample.interval_ms
             row.util_max = most(row.util_max, util_pct)
             row.mem_max = most(row.mem_max, gpu.mem_used_bytes)
-            row.pods = _pods_on(gpu)
+            on_it: Iterable[GpuProcess] = gpu.processes or ()
+            given = (allocation.pod_uid for allocation in gpu.allocated or ())
+            row.pods = frozenset(uid for uid in (*(use.pod_uid for use in on_it), *given) if uid is not None)
             row.history.add(
                 sample.ts_ms, (gpu.gpu_util_pct, gpu.mem_used_bytes, gpu.power_w, gpu.temp_c), ticks
             )
@@ -322,9 +321,3 @@ class LiveState:
         other._derived = self._derived
         other._derived = {job.key: job.derived for job in other.jobs()}
         return other
-
-
-def _pods_on(gpu: Gpu) -> frozenset[str]:
-    on_it: Iterable[GpuProcess] = gpu.processes or ()
-    given = (allocation.pod_uid for allocation in gpu.allocated or ())
-    return frozenset(uid for uid in (*(use.pod_uid for use in on_it), *given) if uid is not None)

@@ -142,14 +142,10 @@ def _cycle(row: Row, width: int) -> Iterator[Line]:
     yield [(f"One cycle of {digits(period)} s{sure}{since}{also}", "bold"),
            (f"  folded from the last {short_duration(span_s)}", "dim")]  # fmt: skip
     folded = charts.fold(times, values, period, bins)
-    wide = [value for value in _filled(folded) for _ in range(2)]
+    # Fill a phase that no tick has hit with the value of the one before
+    filled: list[float] = []
+    for value in folded:
+        filled.append(filled[-1] if value != value and filled else value)
+    wide = [value for value in filled for _ in range(2)]
     yield from charts.columns(wide, charts.Scale(_FOLD_HEIGHT, _top(row, values)), "good")
     yield [(" " * 7 + "0" + f"{digits(period)} s".rjust(max(2 * bins - 1, 5)), "dim")]
-
-
-def _filled(values: Sequence[float]) -> list[float]:
-    """Fill a phase that no tick has hit with the value of the one before."""
-    filled: list[float] = []
-    for value in values:
-        filled.append(filled[-1] if value != value and filled else value)
-    return filled

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from math import isnan
 
 from dutycycle.contract.catalogue import ACTIVITY_METRICS, CATALOGUE, GPU_ROWS, unit_of
-from dutycycle.contract.records.derived import WindowMetric
 from dutycycle.contract.tensor_peak import tensor_of_peak_pct
 from dutycycle.live.model.subjects import GpuRow, JobRow, NodeRow, PodRow, Row, Value
 from dutycycle.live.views.findings import throttle_words
@@ -135,13 +134,11 @@ def windows(row: Row) -> Iterator[Line]:
             values = window.metrics.get(metric)
             if values is not None and values.mean is not None:
                 title = f"  {short_duration(size_ms / 1000)} {words}"
-                yield [(f"{title:<22}", ""), (_of_window(metric, values), "")]
-
-
-def _of_window(metric: str, values: WindowMetric) -> str:
-    return "".join(
-        f"{text_of(metric, value):>12}" for value in (values.mean, values.p50, values.p95, values.max)
-    )
+                of_window = "".join(
+                    f"{text_of(metric, value):>12}"
+                    for value in (values.mean, values.p50, values.p95, values.max)
+                )
+                yield [(f"{title:<22}", ""), (of_window, "")]
 
 
 def peaks(row: Row) -> Iterator[Line]:

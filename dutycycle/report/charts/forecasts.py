@@ -31,7 +31,9 @@ def forecasts_of(gathered: Gathered, view: View) -> Iterator[Chart]:
         periods = periods_of(gathered.cycles.get(key, ()), metric, view.first_ms, view.last_ms)
         fans: list[Fan] = []
         of_cycle: list[Fan] = []
-        for ts_ms, trend in _spread(made):
+        places = np.unique(np.linspace(0, len(made) - 1, min(_FANS, len(made))).round().astype(int))
+        spread = [made[at] for at in places]
+        for ts_ms, trend in spread:
             repeats = any(period.first_ms <= ts_ms <= period.last_ms for period in periods)
             (of_cycle if repeats else fans).append(_fan(ts_ms, trend, ticks, metric, scale))
         first_ms = max(view.first_ms, view.last_ms - _SPAN_MS)
@@ -44,7 +46,8 @@ def forecasts_of(gathered: Gathered, view: View) -> Iterator[Chart]:
         if of_cycle:
             note += " Of a cycle single moments are forecast, each with its interval: no line joins them."
         if runs_out is not None:
-            note += f" At this rate it is full {_minutes(runs_out)} after the last forecast."
+            minutes = f"{runs_out / 60:.0f} minutes" if runs_out >= 120 else f"{runs_out:.0f} s"
+            note += f" At this rate it is full {minutes} after the last forecast."
         yield Chart(
             f"forecast-{metric.replace('_', '-')}-{name.replace(' ', '-').replace('/', '-')}",
             f"Forecast: {title}, {name}",
@@ -65,10 +68,6 @@ def dots_of(fans: Sequence[Fan]) -> Dots:
     return Dots("forecast, 90 % interval", 1, Moments(times, *map(np.array, columns)))
 
 
-def _minutes(seconds: float) -> str:
-    return f"{seconds / 60:.0f} minutes" if seconds >= 120 else f"{seconds:.0f} s"
-
-
 def _forecast_subjects(view: View) -> Iterator[tuple[str, str, FrameTicks, str, str]]:
     """Yield key, name, ticks, metric and title: utilization and memory of the GPU that is used most, memory
     of the first pod or node."""
@@ -79,11 +78,6 @@ def _forecast_subjects(view: View) -> Iterator[tuple[str, str, FrameTicks, str, 
         yield key, gpu.name, gpu.ticks, "mem_used_bytes", "GPU memory"
     for machine in view.machines[:1]:
         yield f"{machine.key}/cgroup", machine.name, machine.ticks, "mem_used_bytes", "host memory"
-
-
-def _spread(made: list[tuple[int, Plain]]) -> list[tuple[int, Plain]]:
-    places = np.unique(np.linspace(0, len(made) - 1, min(_FANS, len(made))).round().astype(int))
-    return [made[at] for at in places]
 
 
 def _fan(ts_ms: int, trend: Plain, ticks: FrameTicks, metric: str, scale: float) -> Fan:

@@ -1,6 +1,5 @@
 """Tells others what trials have shown: a record on the topic ``trials``, and annotations of the Job."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import orjson
@@ -35,10 +34,11 @@ class Whose:
 
 def record_of(verdict: TrialVerdict, whose: Whose, id_: str, ts_ms: int) -> Trials:
     """Return the record that is sent to the topic."""
+    names = tuple(row.outcome.variant.name for row in verdict.ties)
     return Trials(
         id=id_, namespace=whose.namespace, job=whose.job, job_uid=whose.uid, ts_ms=ts_ms, goal=verdict.goal,
         unit=verdict.unit, best=None if verdict.best is None else verdict.best.outcome.variant.name,
-        ties=_names(verdict.ties), trials=tuple(_trial(row) for row in verdict.rows),
+        ties=names, trials=tuple(_trial(row) for row in verdict.rows),
     )  # fmt: skip
 
 
@@ -69,10 +69,6 @@ async def publish(record: Trials, settings: Settings) -> None:
         await producer.settle([await producer.send(topic, key, encode(record), record.ts_ms)])
     finally:
         await producer.abort()
-
-
-def _names(rows: Sequence[TrialRow]) -> tuple[str, ...]:
-    return tuple(row.outcome.variant.name for row in rows)
 
 
 def _trial(row: TrialRow) -> Trial:

@@ -20,11 +20,14 @@ def pod_values(record: PodPeaks) -> dict[str, Any]:
     """Return a pod's annotations by name, values not yet as text."""
     metrics = record.metrics
     untouched_s = (record.totals or {}).get("gpu_untouched_s")
+    # Where the figures come from, by gpu_<index>: an unknown one has none, and is not idle
+    words = {scope.rpartition("/")[2]: word for scope, word in sorted((record.attribution or {}).items())}
+    attribution = {f"gpu_{index}": words[index] for index in sorted(words, key=int)[:MOST_PROCESSES]} or None
     value = {
         keys.GPU_UNTOUCHED: None if untouched_s is None else number(untouched_s / 3600, 2),
         keys.GPU_UTIL: _per_process(record, "gpu_util_pct"),
         keys.GPU_MEM_UTIL: _per_process(record, "mem_copy_util_pct"),
-        keys.GPU_ATTRIBUTION: _attribution(record),
+        keys.GPU_ATTRIBUTION: attribution,
     }
     values = measured(value) | maxima(metrics, "pod") | plain_figures(metrics)
     return values | {keys.UPDATED: rfc3339(record.last_ms)} if values else {}
@@ -37,12 +40,6 @@ def _per_process(record: PodPeaks, metric: str) -> dict[str, Any] | None:
     peaks += [peak for peak in _maxima(record.gpus, metric) if peak[0][0] not in of_processes]
     largest = sorted(peaks, key=lambda pair: (-pair[1], pair[0]))[:MOST_PROCESSES]
     return {"gpu_" + "_".join(map(str, where)): number(most) for where, most in sorted(largest)} or None
-
-
-def _attribution(record: PodPeaks) -> dict[str, str] | None:
-    """Tell where the figures come from, by ``gpu_<index>``: an unknown one has none, and is not idle."""
-    words = {scope.rpartition("/")[2]: word for scope, word in sorted((record.attribution or {}).items())}
-    return {f"gpu_{index}": words[index] for index in sorted(words, key=int)[:MOST_PROCESSES]} or None
 
 
 def _maxima(scopes: Mapping[str, Peaks], metric: str) -> list[tuple[tuple[int, ...], float]]:

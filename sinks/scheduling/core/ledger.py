@@ -42,7 +42,15 @@ class Ledger:
         """
         match record:
             case UsageHour():
-                self._take(record)
+                # Take what a node's pods had of its GPUs in an hour so far: it replaces what was known of
+                # it
+                hour = self._hours.setdefault(record.hour_ms, _Hour())
+                for use in record.gpus:
+                    if use.pod_uid is not None:
+                        row = (record.node, use.gpu, use.pod_uid)
+                        more = use.gpu_s - hour.rows.get(row, 0.0)
+                        hour.rows[row] = use.gpu_s
+                        hour.pods[use.pod_uid] = hour.pods.get(use.pod_uid, 0.0) + more
             case Pod():
                 self._own(record, runs=not record.finished)
             case PodPeaks():
@@ -55,20 +63,15 @@ class Ledger:
         self._owners[pod.uid] = owners(pod.namespace or "", team)
         (self._running.add if runs else self._running.discard)(pod.uid)
 
-    def _take(self, record: UsageHour) -> None:
-        """Take what a node's pods had of its GPUs in an hour so far: it replaces what was known of it."""
-        hour = self._hours.setdefault(record.hour_ms, _Hour())
-        for use in record.gpus:
-            if use.pod_uid is not None:
-                row = (record.node, use.gpu, use.pod_uid)
-                more = use.gpu_s - hour.rows.get(row, 0.0)
-                hour.rows[row] = use.gpu_s
-                hour.pods[use.pod_uid] = hour.pods.get(use.pod_uid, 0.0) + more
-
     def used(self, now_s: float) -> dict[str, float]:
         """Return GPU-seconds in the window, by owner. Of the hour in which it begins, its part counts."""
         begin_ms = now_s * 1000 - self._window_ms
-        self._forget(begin_ms)
+        past = [hour_ms for hour_ms in self._hours if hour_ms + HOUR_MS <= begin_ms]
+        for hour_ms in past:
+            del self._hours[hour_ms]
+        if past:
+            kept = self._running.union(*(hour.pods for hour in self._hours.values()))
+            self._owners = {uid: owner for uid, owner in self._owners.items() if uid in kept}
         sums: dict[str, float] = {}
         for hour_ms, hour in self._hours.items():
             part = min((hour_ms + HOUR_MS - begin_ms) / HOUR_MS, 1.0)
@@ -76,11 +79,3 @@ class Ledger:
                 for owner in self._owners.get(uid, ()):
                     sums[owner] = sums.get(owner, 0.0) + part * gpu_s
         return sums
-
-    def _forget(self, begin_ms: float) -> None:
-        past = [hour_ms for hour_ms in self._hours if hour_ms + HOUR_MS <= begin_ms]
-        for hour_ms in past:
-            del self._hours[hour_ms]
-        if past:
-            kept = self._running.union(*(hour.pods for hour in self._hours.values()))
-            self._owners = {uid: owner for uid, owner in self._owners.items() if uid in kept}

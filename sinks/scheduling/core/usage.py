@@ -23,7 +23,10 @@ class Usage:
         """Charge ``owners`` of a pod that came at ``at_s`` with so many GPU-seconds more (or less, if
         negative)."""
         number = int(at_s // (self.window_s / _SLICES))
-        slice_ = self._slice(number)
+        if not self._slices or number > self._slices[-1][0]:
+            self._expire(number)
+            self._slices.append((number, {}))
+        slice_ = next((usage for at, usage in reversed(self._slices) if at == number), None)
         if slice_ is None:  # it has left the window
             return
         for owner in owners:
@@ -34,12 +37,6 @@ class Usage:
         """Return GPU-seconds in the window, by owner."""
         self._expire(int(now_s // (self.window_s / _SLICES)))
         return self._sums
-
-    def _slice(self, number: int) -> dict[str, float] | None:
-        if not self._slices or number > self._slices[-1][0]:
-            self._expire(number)
-            self._slices.append((number, {}))
-        return next((usage for at, usage in reversed(self._slices) if at == number), None)
 
     def _expire(self, newest: int) -> None:
         gone = False

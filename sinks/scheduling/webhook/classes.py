@@ -82,7 +82,13 @@ class PriorityClasses:
     async def refresh(self) -> None:
         """Make once what is wanted, and delete what has been useless for a while. Raises ``KubeError``."""
         now_s = self._wall()
-        there = await self._list()
+        # Our classes by their priority: the metadata. A class that somebody changed is none.
+        there = {
+            priority_class["value"]: priority_class["metadata"]
+            async for priority_class in self._server.whole(PRIORITY_CLASS, selector=_SELECTOR)
+            if priority_class["metadata"]["name"] == f"{CLASS_PREFIX}{priority_class['value']}"
+            and priority_class.get("preemptionPolicy") == "Never"
+        }
         self._listed_s = now_s
         self._settled = sorted(
             value for value in there if value in self._seen and classes.usable(self._policy, value, now_s)
@@ -94,15 +100,6 @@ class PriorityClasses:
         for priority in sorted(classes.wanted(self._policy, now_s) - there.keys(), reverse=True):
             await self._make(priority)
         await self._delete_useless(there, now_s)
-
-    async def _list(self) -> dict[int, Mapping[str, Any]]:
-        """Return our classes by their priority: the metadata. A class that somebody changed is none."""
-        return {
-            priority_class["value"]: priority_class["metadata"]
-            async for priority_class in self._server.whole(PRIORITY_CLASS, selector=_SELECTOR)
-            if priority_class["metadata"]["name"] == f"{CLASS_PREFIX}{priority_class['value']}"
-            and priority_class.get("preemptionPolicy") == "Never"
-        }
 
     async def _make(self, priority: int) -> None:
         try:

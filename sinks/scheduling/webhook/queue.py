@@ -87,15 +87,12 @@ class Queue:
     ) -> QueuePosition:
         prediction = self.known.prediction(pods.template_of_pod(pod))
         duration_s = None if prediction is None else prediction.middle("duration_s")
-        excess = excesses(owned_by, self._used(now_s), self.policy.shares)
-        placed: Placed = place(self.policy, now_s, duration_s, gpus, excess, user_class)
-        why = placed.reason if prediction is None else f"{placed.reason}; {prediction.evidence()}"
-        return QueuePosition(placed.priority, placed.delay_s, prediction, excess, why)
-
-    def _used(self, now_s: float) -> dict[str, float]:
         if now_s - self._sums[0] >= _SUMS_S:
             self._sums = (now_s, self.ledger.used(now_s))
         used = dict(self._sums[1])
         for owner, gpu_s in self._charges.charged(now_s).items():
             used[owner] = max(used.get(owner, 0.0), gpu_s)
-        return used
+        excess = excesses(owned_by, used, self.policy.shares)
+        placed: Placed = place(self.policy, now_s, duration_s, gpus, excess, user_class)
+        why = placed.reason if prediction is None else f"{placed.reason}; {prediction.evidence()}"
+        return QueuePosition(placed.priority, placed.delay_s, prediction, excess, why)

@@ -64,7 +64,12 @@ def combined(
                 known.append(cycle)
                 continue
             unseen = place > 0 and bursts.result is not None and cycle.period_s <= VERIFIED_S
-            again = _repeats(cycle, known[len(finer) - len(seen) :], scale.interval_s)
+            # A multiple of what the same scale sees, of so few samples that those fall
+            # differently in each period
+            again = any(
+                other.period_s < FEW_SAMPLES * scale.interval_s and multiple(cycle.period_s, other.period_s)
+                for other in known[len(finer) - len(seen) :]
+            )
             echo = any(_is_echo(cycle, other, scale, scales[1].interval_s) for other in finer)
             if not (unseen or again or echo):
                 known.append(cycle)
@@ -95,15 +100,6 @@ def _main(known: list[_KnownCycle], before: CycleResult | None) -> _KnownCycle:
                 return cycle
     most = max(round(cycle.confidence, 2) for cycle in known)
     return next(cycle for cycle in known if round(cycle.confidence, 2) == most)
-
-
-def _repeats(cycle: _KnownCycle, mine: Sequence[_KnownCycle], interval_s: float) -> bool:
-    """Tell whether it is a multiple of what the same scale sees, of so few samples that those fall
-    differently in each period."""
-    return any(
-        other.period_s < FEW_SAMPLES * interval_s and multiple(cycle.period_s, other.period_s)
-        for other in mine
-    )
 
 
 def _is_echo(cycle: _KnownCycle, finer: _KnownCycle, scale: ScaleResult, tick_s: float) -> bool:

@@ -215,7 +215,12 @@ class CycleScales:
         """Return what to publish of a column; None if it is what was published, or too soon for a small
         change."""
         before, before_ms = self._published[column], self._published_ms[column]
-        now = combined(self._results(column), before, self._witness(column))
+        banks = [self._ticks, *(scale.bank for scale in self._scales)]
+        results = [
+            ScaleResult(0.0, SLOT_MS / 1000, self._bursts.result(column)),
+            *(ScaleResult(bank.interval_ms / 1000, bank.window_s, bank.current(column)) for bank in banks),
+        ]
+        now = combined(results, before, self._witness(column))
         if before is None:
             if not now.cyclic:
                 return None
@@ -226,13 +231,6 @@ class CycleScales:
             return None
         self._published[column], self._published_ms[column] = now, ts_ms
         return now
-
-    def _results(self, column: int) -> list[ScaleResult]:
-        banks = [self._ticks, *(scale.bank for scale in self._scales)]
-        return [
-            ScaleResult(0.0, SLOT_MS / 1000, self._bursts.result(column)),
-            *(ScaleResult(bank.interval_ms / 1000, bank.window_s, bank.current(column)) for bank in banks),
-        ]
 
     def _witness(self, column: int) -> ScaleResult | None:
         """Return what the bursts of another metric say, where this one has none."""

@@ -35,7 +35,8 @@ def _difference(model: Model, config: RoleConfig) -> str | None:
     for second in range(TICKS):
         row = [_value(second, at) for at in range(len(model.metrics))]
         if second in _CUTS:
-            other = _restored(model, straight, config)
+            other = model.role(model.build, config)
+            other.restore(msgpack.decode(msgpack.encode(straight.snapshot())))
         answer = _answer(straight, row, second)
         if _answer(twin, row, second) != answer:
             return "built twice, it says two things: give it a seed"
@@ -44,12 +45,6 @@ def _difference(model: Model, config: RoleConfig) -> str | None:
     if msgpack.encode(straight.snapshot()) != msgpack.encode(other.snapshot()):
         return "restored from its state, it goes on to another state"
     return None
-
-
-def _restored(model: Model, role: ModelRole, config: RoleConfig) -> ModelRole:
-    fresh = model.role(model.build, config)
-    fresh.restore(msgpack.decode(msgpack.encode(role.snapshot())))
-    return fresh
 
 
 def _answer(role: ModelRole, row: Sequence[float], second: int) -> str:

@@ -87,18 +87,17 @@ class FrozenGpus:
         """Take ticks, newer than those before. Of a GPU that is frozen they have no figures, and say
         nothing."""
         if block.layout is not self._layout:
-            self._lay_out(block.layout)
+            # Lay out figures anew, for other GPUs than before: each keeps what is known of it
+            before = self._uuids
+            self._layout, self._scopes = block.layout, list(block.layout.gpus)
+            self._uuids = [
+                block.layout.series[place * _FIGURES].member for place in range(len(block.layout.gpus))
+            ]
+            keep = remapped(before, self._uuids)
+            self._figures = remap_rows(self._figures, keep, np.nan)
+            self._since_ms, self._ticks = remap(self._since_ms, keep, 0), remap(self._ticks, keep, 0)
+            self._is_frozen = remap(self._is_frozen, keep, False)
         _count_repeats(block.times, block.values, self._figures, self._since_ms, self._ticks, self._is_frozen)
-
-    def _lay_out(self, layout: Layout) -> None:
-        """Lay out figures anew, for other GPUs than before: each keeps what is known of it."""
-        before = self._uuids
-        self._layout, self._scopes = layout, list(layout.gpus)
-        self._uuids = [layout.series[place * _FIGURES].member for place in range(len(layout.gpus))]
-        keep = remapped(before, self._uuids)
-        self._figures = remap_rows(self._figures, keep, np.nan)
-        self._since_ms, self._ticks = remap(self._since_ms, keep, 0), remap(self._ticks, keep, 0)
-        self._is_frozen = remap(self._is_frozen, keep, False)
 
     def judge(self, ts_ms: int) -> None:
         """Decide which GPUs are frozen at ``ts_ms``: a moment that has to follow from the ticks alone."""

@@ -102,7 +102,9 @@ class NodeOperator:
         self._node = node
         self._reader = reader
         self._timeline = Timeline()
-        self._minute_offset_ms = _moment_of(crc32(node.encode()), MINUTE_MS)
+        # When in a minute it is its turn: never in the first two of each ten seconds
+        tens, rest_ms = divmod(crc32(node.encode()) % MINUTE_MS, 10_000)
+        self._minute_offset_ms = tens * 10_000 + 2_000 + rest_ms * 4 // 5
         self._empty()
 
     def _empty(self) -> None:
@@ -173,7 +175,14 @@ class NodeOperator:
 
     def _apply(self, tick: TickRow) -> list[Emission]:
         if tick.ts_ms <= self._last_ms:
-            return self._apply_late(tick)
+            # A tick that is no newer than the last: for windows and peaks alone
+            self._take_all()
+            columns, block = self._columns(tick.layout), TickBlock([tick])
+            self._last_seen[columns] = np.maximum(self._last_seen[columns], tick.ts_ms)
+            self._peaks.extend(block)
+            rows, highs = self._window_rows(block)
+            in_time = self._windows.add(tick.ts_ms, rows[0], self._last_ms, highs[0])
+            return [] if in_time else [CountedEvent(SAMPLE_LATE.name)]
         if self._last_ms < 0:
             # Jitter of less than half a second moves no tick over that moment.
             self._evaluation_offset_ms = (tick.ts_ms + BEFORE_MS) % self._config.evaluate_ms
@@ -268,16 +277,6 @@ class NodeOperator:
         self._analyse()
         self._sum()
         self._count()
-
-    def _apply_late(self, tick: TickRow) -> list[Emission]:
-        """A tick that is no newer than the last: for windows and peaks alone."""
-        self._take_all()
-        columns, block = self._columns(tick.layout), TickBlock([tick])
-        self._last_seen[columns] = np.maximum(self._last_seen[columns], tick.ts_ms)
-        self._peaks.extend(block)
-        rows, highs = self._window_rows(block)
-        in_time = self._windows.add(tick.ts_ms, rows[0], self._last_ms, highs[0])
-        return [] if in_time else [CountedEvent(SAMPLE_LATE.name)]
 
     def _window_rows(self, block: TickBlock) -> tuple[Floats, Floats]:
         """Return the block's values in the columns that have windows, and of each the most within its tick.
@@ -432,12 +431,6 @@ class NodeOperator:
         self._models.restore(plain["models"])
         self._usage.restore(plain["usage"])
         self._days.restore(plain["days"])
-
-
-def _moment_of(number: int, within_ms: int) -> int:
-    """Milliseconds after the beginning of each ``within_ms``, never in the first two of each ten seconds."""
-    tens, rest_ms = divmod(number % within_ms, 10_000)
-    return tens * 10_000 + 2_000 + rest_ms * 4 // 5
 
 
 def _after(ts_ms: int, step_ms: int, offset_ms: int = 0) -> int:

@@ -62,7 +62,10 @@ class Timeline:
             return [], [CountedEvent(SAMPLE_DUPLICATE.name)]
         if not self._is_far(tick.ts_ms):
             ticks, released = self._release() if self.held else ([], [])
-            if self._is_gap(tick):
+            # Time passed before the tick that no tick is of
+            passed_ms = 0 if self.watermark_ms is None else tick.ts_ms - self.watermark_ms
+            is_gap = passed_ms > GAP_MS and passed_ms > GAP_TICKS * tick.interval_ms
+            if is_gap:
                 released = [*released, CountedEvent(SAMPLE_GAP.name)]
             self.watermark_ms = max(tick.ts_ms, self.watermark_ms or 0)
             return [*ticks, tick], released + events
@@ -90,11 +93,6 @@ class Timeline:
         if self.watermark_ms is None:
             return False
         return not -MAX_BEHIND_MS <= ts_ms - self.watermark_ms <= MAX_AHEAD_MS
-
-    def _is_gap(self, tick: TickRow) -> bool:
-        """Tell whether time passed before the tick that no tick is of."""
-        passed_ms = 0 if self.watermark_ms is None else tick.ts_ms - self.watermark_ms
-        return passed_ms > GAP_MS and passed_ms > GAP_TICKS * tick.interval_ms
 
     def _release(self) -> tuple[list[TickRow], list[CountedEvent]]:
         """Return what was held is not confirmed. What is behind counts as late; what is ahead is dropped."""

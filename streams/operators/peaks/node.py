@@ -92,7 +92,14 @@ class NodePeakBank:
         if self._source not in ("nvml", "cgroup"):
             return
         if block.layout is not self._layout:
-            self._lay_out(block.layout)
+            # Lay out columns and rows anew, for other GPUs than before, or another day
+            self._layout = block.layout
+            series = (
+                _series(block.layout) if self._source == "nvml" else tuple(("", metric) for metric in _HOST)
+            )
+            self._columns = self._index.columns(series)
+            self._rows = rows_of(self._counted, [_counted_as(*tally_series) for tally_series in series])
+            self._state = widened(self._state, len(self._index))
         if self._source == "nvml":
             gpus = len(block.layout.gpus)
             values, highs = _of_gpus(block.values, gpus), _of_gpus(block.value_highs, gpus)
@@ -106,14 +113,6 @@ class NodePeakBank:
             self._first_ms = int(block.times[0])
         self._last_ms = int(block.times[-1])
         self._samples += len(block.times)
-
-    def _lay_out(self, layout: Layout) -> None:
-        """Lay out columns and rows anew, for other GPUs than before, or another day."""
-        self._layout = layout
-        series = _series(layout) if self._source == "nvml" else tuple(("", metric) for metric in _HOST)
-        self._columns = self._index.columns(series)
-        self._rows = rows_of(self._counted, [_counted_as(*tally_series) for tally_series in series])
-        self._state = widened(self._state, len(self._index))
 
     def flush(self) -> list[Emission]:
         """Write the day so far, if there was a tick since it was written."""

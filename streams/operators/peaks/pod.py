@@ -63,8 +63,13 @@ class PodOperator(Operator):
         tallies = merge_tallies(part.metrics for part in parts)
         processes, over = limit_processes(merge_scopes(part.processes for part in parts))
         omitted = sum(part.processes_omitted for part in parts) + over
+        # The ticks of the source that saw the pod most often; sources tick side by side
+        by_source: dict[str, int] = {}
+        for part in self._parts.values():
+            by_source[part.source] = by_source.get(part.source, 0) + part.samples
+        samples = max(by_source.values())
         peaks = PodPeaks(
-            pod=pod, first_ms=first, last_ms=last, samples=self._samples(), final=self._gone or pod.finished,
+            pod=pod, first_ms=first, last_ms=last, samples=samples, final=self._gone or pod.finished,
             metrics=to_peaks(tallies),
             gpus={scope: to_peaks(of) for scope, of in merge_scopes(part.gpus for part in parts).items()},
             processes={scope: to_peaks(of) for scope, of in processes.items()} or None,
@@ -80,13 +85,6 @@ class PodOperator(Operator):
             metrics=tallies, gpus=peaks.gpus, attribution=peaks.attribution or {},
             totals=peaks.totals, gone=self._gone,
         )  # fmt: skip
-
-    def _samples(self) -> int:
-        """Return the ticks of the source that saw the pod most often; sources tick side by side."""
-        by_source: dict[str, int] = {}
-        for part in self._parts.values():
-            by_source[part.source] = by_source.get(part.source, 0) + part.samples
-        return max(by_source.values())
 
     def snapshot(self) -> Snapshot:
         """Return plain data."""

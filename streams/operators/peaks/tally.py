@@ -98,7 +98,14 @@ class PeakTally:
         if not layout.pods or not self._source:
             return
         if layout is not self._layout:
-            self._lay_out(layout)
+            # Lay out rows anew, for other GPUs, pods or processes than before
+            self._layout = layout
+            self._rows = rows_of(
+                self._counted, [_counted_as(tally_series) for tally_series in layout.tallies]
+            )
+            for (uid, scope), word in layout.attribution.items():
+                scopes = self._attribution.setdefault(uid, {})
+                scopes[scope] = less_sure(scopes.get(scope), word)
         columns = self._index.columns(layout.tallies)
         grew = len(self._index) > self._state.shape[1]
         if grew:
@@ -145,14 +152,6 @@ class PeakTally:
         keep: Ints = np.array(columns, np.int64)
         self._state = self._state[:, keep]
         self._index.retain(keep)
-
-    def _lay_out(self, layout: Layout) -> None:
-        """Lay out rows anew, for other GPUs, pods or processes than before."""
-        self._layout = layout
-        self._rows = rows_of(self._counted, [_counted_as(tally_series) for tally_series in layout.tallies])
-        for (uid, scope), word in layout.attribution.items():
-            scopes = self._attribution.setdefault(uid, {})
-            scopes[scope] = less_sure(scopes.get(scope), word)
 
     def parts(self, totals: Mapping[str, Totals]) -> list[tuple[str, bytes, int]]:
         """Return (pod uid, encoded ``PodPart``, last ms) of each pod that changed since the last call.

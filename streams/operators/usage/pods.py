@@ -74,7 +74,14 @@ class PodMeter:
             if key == _HOST:
                 figures[_CPU - 1] = max(0.0, figures[_CPU - 1] - float(of_pods[_CPU]))
                 figures[_MEMORY - 1] = max(0.0, figures[_MEMORY - 1] - float(of_pods[_MEMORY]))
-            rows.append(_row(key[0] or None, figures))
+            seconds, cpu, cpu_known, memory, memory_known = figures
+            row = PodHour(
+                pod_uid=key[0] or None,
+                seconds=tidy(seconds),
+                cpu_s=tidy(cpu) if cpu_known else None,
+                mem_byte_s=tidy(memory) if memory_known else None,
+            )
+            rows.append(row)
         return tuple(rows)
 
     def sums(self) -> dict[OnGpu, dict[str, float]]:
@@ -105,11 +112,3 @@ class PodMeter:
     def restore(self, plain: dict[str, Any]) -> None:
         """Take over a snapshot."""
         self._hour.restore(plain["hour"])
-
-
-def _row(pod_uid: str | None, figures: list[float]) -> PodHour:
-    seconds, cpu, cpu_known, memory, memory_known = figures
-    return PodHour(
-        pod_uid=pod_uid, seconds=tidy(seconds), cpu_s=tidy(cpu) if cpu_known else None,
-        mem_byte_s=tidy(memory) if memory_known else None,
-    )  # fmt: skip

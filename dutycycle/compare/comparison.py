@@ -86,7 +86,7 @@ def _decided(runs: Sequence[NamedRun], deciding: Mapping[str, str]) -> Iterator[
             much = f" (up to {100 * (1 - least / most):.1f} % less)"
             yield f"Better in {what}: {', '.join(top)}{much}."
         elif unclear:
-            yield f"In {what} it cannot be told: a run is too short to know its noise."
+            yield f"In {what} it cannot be told: the noise of a run is not known."
         else:
             yield f"In {what} there is no difference."
 

@@ -21,7 +21,7 @@ _NOTES = (
     f"“{NO_DIFFERENCE}”: less than {100 * LEAST:g} %, or less than the noise of the two runs. That is "
     f"{SIGMAS:g} standard errors, which are taken from the runs themselves: each is cut into some twenty "
     "blocks of whole cycles, and what differs between neighbouring blocks is noise.",
-    "“?”: a run is too short to know its noise.",
+    "“?”: the noise of a run is not known, as it is too short, or its samples are gone.",
     "The noise of a time is that of the pace of its run, for which the use of its GPUs stands.",
 )
 
@@ -45,6 +45,7 @@ def html_of(runs: Sequence[NamedRun], links: Links | None = None) -> str:
         figures_of_runs=[[_kept_together(cell) for cell in row] for row in rows_of(runs)],
         changes=[at for at, head in enumerate(heads_of(runs)) if head == "change"],
         shown=shown_charts(charts), notes=_NOTES,
+        cautions=dict.fromkeys(filter(None, (run.report.caution for run in runs))),
     )  # fmt: skip
 
 

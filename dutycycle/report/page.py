@@ -50,7 +50,8 @@ _MOST_ROWS, _MOST_LETTERS = 10, 120
 @dataclass(frozen=True, slots=True)
 class Report:
     """Holds all that a report says. ``title``: one that a person chose. ``ended``: how the run did, such as
-    its exit status; None where that is not known."""
+    its exit status; None where that is not known. ``key_figures`` and ``tables``: what is known beside the
+    samples; ``caution``: what a reader has to know before all else."""
 
     view: View
     facts: Facts
@@ -61,6 +62,9 @@ class Report:
     profiles: Sequence[Profile] = ()
     title: str | None = None
     ended: str | None = None
+    key_figures: Sequence[tuple[str, str]] = ()
+    tables: Sequence["PageTable"] = ()
+    caution: str = ""
 
     @property
     def heading(self) -> str:
@@ -107,14 +111,15 @@ def html_of(report: Report, links: Links | None = None) -> str:
         links,
         report=report, view=view, facts=facts, line=line, advice=advice,
         figures_of_verdict=verdict and evidence_of(verdict), anomalies=verdict and anomalies_of(verdict),
-        key_figures=[*about, *key_figures(facts, view)],
+        key_figures=[*about, *key_figures(facts, view), *report.key_figures],
         phases_said=", ".join(f"{name} {short_duration(sum_s)}" for name, (sum_s, _) in seconds_of.items()),
         spans=_spans(report.phases, view.first_ms, span),
         phases=[
             [Keyed(_phase_color(name), name), short_duration(sum_s), _pct(100_000 * sum_s / span), str(count)]
             for name, (sum_s, count) in seconds_of.items()
         ],
-        gpus=[gpu.name for gpu in view.gpus], shown=shown_charts(report.charts), sections=_sections(facts),
+        gpus=[gpu.name for gpu in view.gpus], shown=shown_charts(report.charts),
+        sections=[*_sections(facts), *report.tables],
         profiles=[_profile(profile) for profile in report.profiles],
         notes=[f"Made from {report.source}.", *report.notes],
     )  # fmt: skip

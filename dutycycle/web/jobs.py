@@ -69,7 +69,7 @@ class JobUse:
 
 def job_use(row: Mapping[str, Any]) -> JobUse:
     """Make it of a row of ``sinks.records.jobs``."""
-    insight = _insight_of(row)
+    insight = insight_of(row)
     known_s, busy_s, steps = row["gpu_known_s"], row["gpu_busy_s"], row["steps_per_s"]
     return JobUse(
         uid=row["job_uid"],
@@ -180,7 +180,8 @@ def _pod_use(row: Mapping[str, Any]) -> _PodUse:
     )  # fmt: skip
 
 
-def _insight_of(row: Mapping[str, Any]) -> Insight | None:
+def insight_of(row: Mapping[str, Any]) -> Insight | None:
+    """Return the newest verdict of a row of ``sinks.records.jobs``; None where there is none."""
     if row["does"] is None:
         return None
     return Insight(

@@ -1,5 +1,8 @@
 """Makes the report of a run, or the comparison of runs, with the code of the commands, in its own process.
 
+Samples are those of the topics. Of a job that these have no more the records and a Prometheus say what they
+know.
+
 Reads what it is asked from its standard input, which is its parent's alone, and answers with JSON: ``page``,
 or ``error``, in words for who asked.
 """
@@ -22,12 +25,13 @@ from dutycycle.process import die_with_parent, temporary_folder
 
 if TYPE_CHECKING:
     # Not at run time: what answers takes a question from here, and makes no report.
+    from dutycycle.compare.comparison import NamedRun
     from dutycycle.report.gather import Gathered
 
 _WAIT_S = 20.0
 """For so long a broker is waited for."""
 _NICE = 10
-_NOT_MADE = "no report can be made: the topics have its samples no more, or cannot be read now"
+_NOT_MADE = "the topics have them no more, or cannot be read now"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,39 +54,52 @@ class StudyQuestion:
     namespaces: frozenset[str] | None
 
 
+class SamplesGoneError(DutycycleError):
+    """Says why the topics do not give the samples of a run."""
+
+
 def page_of(settings: Settings, question: StudyQuestion) -> str:
-    """Make the page. Raises ``DutycycleError``."""
+    """Make the page from the samples of all runs; where those of one cannot be had, from the records of all,
+    so that like is compared with like. Raises ``DutycycleError``."""
     from dutycycle.compare import page as comparison_page
+    from dutycycle.report.page import html_of
+    from dutycycle.web.recorded import recorded_run
+
+    try:
+        runs = [_run_of_samples(run, settings, question.namespaces) for run in question.runs]
+    except SamplesGoneError as error:
+        runs = [
+            recorded_run(run.uid, run.name, settings, str(error), question.namespaces)
+            for run in question.runs
+        ]
+    if len(runs) == 1:
+        return html_of(runs[0].report, question.links)
+    named = [replace(run, name=f"{at}: {run.name}") for at, run in enumerate(runs, 1)]
+    return comparison_page.html_of(named, question.links)
+
+
+def _run_of_samples(run: RunSpan, settings: Settings, namespaces: frozenset[str] | None) -> "NamedRun":
+    """Make the report of what the topics hold of a run. Raises ``SamplesGoneError``."""
     from dutycycle.compare.comparison import NamedRun
     from dutycycle.measures.figures import measures_of
     from dutycycle.report.build import gather, report_of
-    from dutycycle.report.page import html_of
     from dutycycle.traces.extract import ExtractRequest, extract
 
-    reports = []
     with temporary_folder() as folder:
-        for at, run in enumerate(question.runs):
-            trace = folder / f"{at}.jsonl.zst"
-            wanted = ExtractRequest(run.uid, run.start_ms, run.end_ms)
-            try:
-                extract(trace, wanted, settings, overwrite=False, timeout_s=_WAIT_S)
-                gathered = gather([str(trace)], settings)
-                if question.namespaces is not None:
-                    _hide_others(gathered, question.namespaces)
-                report = report_of(gathered, settings, f"what {settings.broker} has", job=run.uid)
-            except DutycycleError as error:
-                # What is wrong may name others: of a job that the topics have no more, those that they have.
-                why = str(error) if question.namespaces is None else _NOT_MADE
-                raise DutycycleError(f"{run.name}: {why}") from error
-            reports.append(replace(report, title=run.name))
-            trace.unlink()
-    if len(reports) == 1:
-        return html_of(reports[0], question.links)
-    names = [f"{at}: {run.name}" for at, run in enumerate(question.runs, 1)]
-    return comparison_page.html_of(
-        [NamedRun(name, report, measures_of(report)) for name, report in zip(names, reports, strict=True)],
-        question.links,
-    )
+        trace = folder / "run.jsonl.zst"
+        wanted = ExtractRequest(run.uid, run.start_ms, run.end_ms)
+        try:
+            extract(trace, wanted, settings, overwrite=False, timeout_s=_WAIT_S)
+            gathered = gather([str(trace)], settings)
+            if namespaces is not None:
+                _hide_others(gathered, namespaces)
+            report = report_of(gathered, settings, f"what {settings.broker} has", job=run.uid)
+        except DutycycleError as error:
+            # What is wrong may name others: of a job that the topics have no more, those that they have.
+            why = str(error) if namespaces is None else _NOT_MADE
+            raise SamplesGoneError(f"{run.name}: {why}") from error
+    report = replace(report, title=run.name)
+    return NamedRun(run.name, report, measures_of(report))
 
 
 def _hide_others(gathered: "Gathered", namespaces: frozenset[str]) -> None:

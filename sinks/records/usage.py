@@ -21,10 +21,11 @@ from sqlalchemy import (
     type_coerce,
 )
 
+from dutycycle.contract.units import unix_ms
 from sinks.records.query import check_name, check_namespace, may_be_seen, reading
 from sinks.records.rows import POD_TABLE, moment
 from sinks.records.tables.columns import Document, UtcTime
-from sinks.records.tables.schema import TABLES
+from sinks.records.tables.schema import TABLES, rolled_up
 from sinks.records.tables.views import DAY_OF_HOUR, SUMS, WEEK_OF_HOUR
 
 NOBODY = "(nobody)"
@@ -36,8 +37,8 @@ HIDDEN = "(another namespace)"
 _usage = table(
     "usage",
     column("hour", UtcTime), column("labels", Document), column("pod_uid", Text), column("namespace", Text),
-    column("pod", Text), column("job", Text), column("node", Text), column("gpu", Text),
-    column("gpu_model", Text), *(column(name) for name in SUMS),
+    column("pod", Text), column("job", Text), column("job_uid", Text), column("node", Text),
+    column("gpu", Text), column("gpu_model", Text), *(column(name) for name in SUMS),
 )  # fmt: skip
 USAGE_SUMS = (*SUMS, "gpu_idle_cost")
 """What is added up. ``gpu_idle_cost``: of the cost of GPU hours the part that was known to be idle."""
@@ -51,7 +52,7 @@ GROUPS = ("hour", *_SPANS, *_OF_PODS, *_OF_PLACES)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageQuery:
     """``by``: names of ``GROUPS``, or keys of labels. ``start_ms`` to ``end_ms``: hours that begin in it.
-    ``node`` and ``gpu``: of these alone.
+    ``node`` and ``gpu``, ``job_uid``: of these alone.
 
     ``namespace``: of this one alone. ``namespaces``: those whose names may be seen, None for all; what others
     used is ``HIDDEN``.
@@ -63,6 +64,7 @@ class UsageQuery:
     namespace: str | None = None
     node: str | None = None
     gpu: str | None = None
+    job_uid: str | None = None
     namespaces: Collection[str] | None = None
 
 
@@ -80,12 +82,20 @@ def usage(url: str, query: UsageQuery) -> list[Mapping[str, Any]]:
         named = [group.label(f"by_{at}") for at, group in enumerate(groups)]
         begin, end = (literal(moment(ms), UtcTime) for ms in (query.start_ms, query.end_ms))
         statement = select(*named, *sums).where(_usage.c.hour >= begin, _usage.c.hour < end)
-        for name in ("namespace", "node", "gpu"):
+        for name in ("namespace", "node", "gpu", "job_uid"):
             if (wanted := getattr(query, name)) is not None:
                 statement = statement.where(_usage.c[name] == wanted)
         sums_of_groups = connection.execute(statement.group_by(*named)).all()
     rows = [dict(zip((*query.by, *USAGE_SUMS), row, strict=True)) for row in sums_of_groups]
     return sorted(rows, key=lambda row: _order(row, query.by))
+
+
+def hours_since(url: str) -> int | None:
+    """Return from when on (Unix ms) usage is kept by the hour, and before by the day; None where all is kept
+    by the hour. Raises as ``usage``."""
+    with reading(url) as connection:
+        until = connection.scalar(select(rolled_up.c.until))
+    return None if until is None else unix_ms(until)
 
 
 def cost_of_idle(used: FromClause, idle_s: ColumnElement[Any]) -> ColumnElement[Any]:

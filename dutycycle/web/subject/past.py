@@ -2,7 +2,7 @@
 its figures by a Prometheus where one is set. Topics are never read for it."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -84,7 +84,7 @@ def read_past(
         from collectors.prometheus.query import Prometheus, QueryError
 
         try:
-            charts = list(_of_prometheus(Prometheus(settings), key, start_ms, end_ms))
+            charts = list(charts_of_prometheus(Prometheus(settings), key.gpus, start_ms, end_ms))
         except QueryError as error:
             past.errors.append(f"Prometheus: {error}")
         past.is_from_prometheus = bool(charts)
@@ -120,32 +120,36 @@ def _of_ledger(rows: Sequence[Mapping[str, Any]], start_ms: int, end_ms: int) ->
         return Line(name, "", place, Buckets(start_ms, HOUR_MS, means, means, means, exact=True))
 
     shares = [
-        line(name, place, [_share(row, *columns, of_rest=name == "busy") for row in rows])
+        line(name, place, [share_of(row, *columns, of_rest=name == "busy") for row in rows])
         for place, (name, columns) in enumerate(_USED.items())
     ]
     if lines := [share for share in shares if share is not None]:
         yield Chart("past-use", "GPU use by hour", "%", lines, most=100)
-    watts = line("", 0, [_quotient(row["energy_j"], row["gpu_s"]) for row in rows])
+    watts = line("", 0, [quotient(row["energy_j"], row["gpu_s"]) for row in rows])
     if watts is not None:
         yield Chart("past-power", "Power of a GPU by hour", "W", [watts])
 
 
-def _share(row: Mapping[str, Any], used: str, known: str, *, of_rest: bool) -> float:
+def share_of(row: Mapping[str, Any], used: str, known: str, *, of_rest: bool) -> float:
     """Tell the percent of the known time; ``of_rest``: that is used and ``known`` together."""
     seconds, others = row[used], row[known]
     if seconds is None or others is None:
         return np.nan
-    return 100 * _quotient(seconds, seconds + others if of_rest else others)
+    return 100 * quotient(seconds, seconds + others if of_rest else others)
 
 
-def _quotient(value: float | None, seconds: float | None) -> float:
+def quotient(value: float | None, seconds: float | None) -> float:
+    """Return an amount by its time; NaN where one is not known, or there was no time."""
     return np.nan if value is None or not seconds else value / seconds
 
 
-def _of_prometheus(prometheus: "Prometheus", key: HardwareKey, start_ms: int, end_ms: int) -> Iterator[Chart]:
-    """Draw what it has of the metrics whose last minutes are shown, and close it. Raises ``QueryError``."""
+def charts_of_prometheus(
+    prometheus: "Prometheus", gpus: Iterable[tuple[str, str]], start_ms: int, end_ms: int
+) -> Iterator[Chart]:
+    """Draw what it has of GPUs (uuid, name): of the metrics whose last minutes are shown. Close it. Raises
+    ``QueryError``."""
     step_s = max(60, (end_ms - start_ms) // 1000 // _POINTS)
-    names = {uuid: name for uuid, name in key.gpus if _PLAIN.fullmatch(uuid)}
+    names = {uuid: name for uuid, name in gpus if _PLAIN.fullmatch(uuid)}
     try:
         for metric in (row for row in GPU_ROWS if row.field in GPU_HISTORY and names):
             for name, label, factor in _names_of(metric):
@@ -189,4 +193,4 @@ def _chart_of(
         values = np.array([factor * of_gpu[ts_ms] for ts_ms in times.tolist()], np.float64)
         line = buckets(times, values, start_ms, end_ms - 1, (end_ms - start_ms) // step_ms)
         lines.append(Line(names[uuid] if len(points) > 1 else "", "", place, scaled(line, scale)))
-    return Chart(f"past-{metric.field}", metric.title, unit, lines, most=100 if unit == "%" else None)
+    return Chart(metric.chart, metric.title, unit, lines, most=100 if unit == "%" else None)

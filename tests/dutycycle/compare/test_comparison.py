@@ -115,7 +115,7 @@ def test_without_cycles_the_same_work_is_an_assumption_and_what_is_too_short_is_
     found = list(verdicts([runs["slow"], short]))
     assert found == [
         "The runs are taken to have done the same work.",
-        "In time it cannot be told: a run is too short to know its noise.",
+        "In time it cannot be told: the noise of a run is not known.",
     ]
 
 

@@ -14,7 +14,7 @@ from dutycycle.contract.settings.load import load
 from dutycycle.live.follow import ClusterFollower
 from dutycycle.live.model.state import LiveState
 from tests.support.live import feed, nvml
-from tests.support.servers.axe import axe_script
+from tests.support.servers.axe import SERIOUS, axe_script
 from tests.support.servers.ports import free_port
 from tests.support.tab import Tab, tab
 from tests.support.web_pictures import PICTURES, draw_pictures, named_in_docs
@@ -35,9 +35,6 @@ LABELLED = """[...document.querySelectorAll('input, select')].every(
   (field) => field.type === 'hidden' || field.labels.length)"""
 DRAWN = """[...document.querySelectorAll('.plot')].every((plot) => plot.querySelector('.main-svg'))"""
 AWAY = "postgresql://nobody@127.0.0.1:9/none"
-_AXE = """axe.run(document, {resultTypes: ['violations'], elementRef: false}).then((found) => found.violations
-  .filter((one) => ['serious', 'critical'].includes(one.impact))
-  .map((one) => [one.id, one.nodes.length, one.nodes[0].html.slice(0, 200), one.nodes[0].failureSummary]))"""
 _CONTROLS = """[...document.querySelectorAll('a[href], button, input, select, [tabindex="0"]')]
   .filter((each) => each.type !== 'hidden' && each.getClientRects().length)"""
 _FOCUSED = f"""((controls) => {{
@@ -84,7 +81,7 @@ def complaints(page: Tab) -> list[str]:
 async def findings(page: Tab, script: str) -> Any:
     """What axe finds that is serious."""
     await page.value(f"{script}; true")
-    return await page.value(_AXE)
+    return await page.value(SERIOUS)
 
 
 async def look(page: Tab, url: str, width: int, scheme: str) -> None:

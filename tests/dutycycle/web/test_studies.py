@@ -5,7 +5,6 @@ import time
 from pathlib import Path
 
 import aiohttp
-import pytest
 
 from dutycycle.contract.records.hours import HOUR_MS
 from dutycycle.contract.settings.load import load
@@ -18,6 +17,7 @@ from dutycycle.report.page import html_of
 from dutycycle.web.server import WebPage
 from tests.support.data.two_teams import two_teams
 from tests.support.kafka import send
+from tests.support.servers.axe import SERIOUS, axe_script
 from tests.support.sinks.recording import derived, write_all
 from tests.support.tab import tab
 
@@ -66,18 +66,33 @@ async def test_a_report_has_the_figures_of_the_command_and_is_compared_in_two_cl
                 await browser.wait_for("document.documentElement.scrollWidth <= innerWidth")
 
 
-@pytest.mark.slow
-async def test_samples_that_are_gone_are_said_to_be(tmp_path: Path) -> None:
+async def test_a_job_whose_samples_are_gone_is_reported_by_its_records(tmp_path: Path) -> None:
     start_ms = (time.time_ns() // 1_000_000 - 2 * HOUR_MS) // HOUR_MS * HOUR_MS
     records = f"sqlite:///{tmp_path}/records.db"
     write_all(derived(list(two_teams(start_ms))), records)
     with EmbeddedBroker({full_name("dutycycle.", name): 1 for name in TOPICS}) as broker:
         settings = load({}, {"broker": broker.url, "records": records, "web": "127.0.0.1:0"})
         source = Source(LiveState(), "dutycycle top", f"broker: {broker.url}", list)
-        async with (
-            WebPage(source, settings).serving() as url,
-            aiohttp.ClientSession(url) as client,
-            client.get("report?uid=job-pod-b") as answer,
-        ):
-            assert answer.status == 400
-            assert "no job or pod" in await answer.text()
+        async with WebPage(source, settings).serving() as url, aiohttp.ClientSession(url) as client:
+            for path, said in (
+                ("report?uid=job-pod-b", "1800 GPU-s, busy 180 GPU-s"),
+                ("report?uid=job-pod-b&other=job-pod-c", "Side by side"),
+            ):
+                async with client.get(path) as answer:
+                    page = await answer.text()
+                    assert answer.status == 200, page
+                page = page.replace("\u00a0", " ")
+                assert "From the records, of its whole life. Its samples cannot be had" in page
+                assert "no job or pod" in page, "the reason"
+                assert said in page
+            async with client.get("report?uid=job-of-nobody") as answer:
+                assert answer.status == 404
+            async with tab(tmp_path / "profile") as browser:
+                for width in (390, 1280):
+                    await browser.look(width, "light")
+                    await browser.open(url + "report?uid=job-pod-b&other=job-pod-c")
+                    await browser.wait_for("document.documentElement.dataset.drawn > 1")
+                    await browser.wait_for("document.documentElement.scrollWidth <= innerWidth")
+                    await browser.value(f"{axe_script()}; true")
+                    assert await browser.value(SERIOUS) == [], width
+                assert [said for said in browser.said if "plotly.js" not in said] == []

@@ -157,7 +157,7 @@ async def test_no_answer_has_a_name_of_another_namespace(tmp_path: Path) -> None
     assert HIDDEN in answered["subject?key=gpu/gpu-a/GPU-1"]
     assert "train.py" in answered["subject?key=gpu/gpu-a/GPU-1"]
     assert "ml/job-of-pod-c" in answered["report?uid=job-pod-c&back=6h"]
-    assert "the topics have its samples no more" in answered["report?uid=job-pod-a&back=6h"]
+    assert "the topics have them no more" in answered["report?uid=job-pod-a&back=6h"]
     assert "In other namespaces 2 GPUs are held and not used" in answered["idle"]
     by_namespace = dict(line.split(",")[:2] for line in answered["usage.csv"].splitlines()[2:])
     assert by_namespace["(another namespace)"] == "7200.0", by_namespace

@@ -1,0 +1,345 @@
+"""Makes the report of a job whose samples the topics have no more: from the records in SQL, and the series of
+a Prometheus where one is set."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import hypot
+from typing import Any
+
+import numpy as np
+
+from dutycycle.compare.comparison import NamedRun
+from dutycycle.contract.catalogue import GPU_ROWS
+from dutycycle.contract.catalogue import unit_of as unit_of_name
+from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.records.derived import PodPeaks
+from dutycycle.contract.records.hours import HOUR_MS
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.units import END_OF_TIME_MS, unix_ms
+from dutycycle.measures.noise import error_of_mean
+from dutycycle.measures.steps import Measure
+from dutycycle.report.charts.chart import Chart, Line
+from dutycycle.report.facts import Facts, GpuUse, Verdict
+from dutycycle.report.gather import TracedGpu
+from dutycycle.report.page import PageTable, Report
+from dutycycle.report.view import GpuView, View
+from dutycycle.traces.frames import Buckets, Floats, Frame
+from dutycycle.web.jobs import JobUse, insight_of, job_use
+from dutycycle.web.questions import DAY_MS
+from dutycycle.web.subject.past import charts_of_prometheus, quotient, share_of
+from dutycycle.words import bytes_text, digits, percent_text
+from sinks.records.jobs import JobRecord, read_job
+from sinks.records.location import default_records_url
+from sinks.records.query import Which, pod_peaks
+from sinks.records.usage import UsageQuery, hours_since, usage
+
+_HOURLY = {
+    "gpu_util_pct": ("gpu_busy_s", "gpu_idle_s", True),
+    "power_w": ("energy_j", "gpu_s", False),
+    "sm_active_pct": ("gpu_sm_s", "gpu_sm_known_s", False),
+    "tensor_active_pct": ("gpu_tensor_s", "gpu_tensor_known_s", False),
+}
+"""By metric the columns of the ledger whose quotient it is; True: the quotient of the first by both."""
+_MOST_LINES = 16
+"""With more GPUs a chart has their mean, and a band from the least to the most."""
+_MOST_ROWS = 256
+_LETTERS = 12
+"""Of a UUID, where these tell the GPUs of a job apart."""
+_AT_MOST = ("gpu_util_pct", "mem_used_bytes", "power_w", "temp_c")
+_NOT_KEPT = (
+    "The records keep no ticks: phases, processes, forecasts, traffic and the cycle over time are not known."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _LedgerGpu:
+    """Holds what a job had of a GPU: ``total`` and ``steps`` are rows of ``sinks.records.usage``."""
+
+    name: str
+    node: str
+    uuid: str
+    model: str | None
+    total: Mapping[str, Any]
+    steps: Sequence[Mapping[str, Any]]
+
+
+def recorded_run(
+    uid: str, name: str, settings: Settings, why: str, namespaces: Collection[str] | None
+) -> NamedRun:
+    """Make the report of the whole life of a job, and what it is compared by.
+
+    ``why``: its samples cannot be had, in words; ``namespaces``: those whose names may be told, None for all.
+    Raises ``DutycycleError``, also of a job that the records do not have.
+    """
+    url = settings.records or default_records_url()
+    record = read_job(url, uid, namespaces)
+    if record is None:
+        raise DutycycleError(f"{name}: {why}; and the records have no such job")
+    job = job_use(record.row)
+    span = job.first_ms, job.last_ms
+    since_ms = hours_since(url)
+    step = "day" if since_ms is not None and span[0] < since_ms else "hour"
+    gpus = _gpus_of(url, uid, step)
+    charts, notes = _charts_of(settings, gpus, span, step)
+    report = Report(
+        view=_view_of(job, gpus),
+        facts=_facts_of(job, record, gpus),
+        charts=charts,
+        phases=[],
+        source="the records, of its whole life",
+        notes=[*notes, _NOT_KEPT],
+        caution=f"From the records, of its whole life. Its samples cannot be had: {why}.",
+        title=name,
+        key_figures=list(_key_figures(job)),
+        tables=list(_tables(url, uid, namespaces)),
+    )
+    return NamedRun(name, report, dict(_measures_of(job, gpus)))
+
+
+def _gpus_of(url: str, uid: str, step: str) -> list[_LedgerGpu]:
+    """Read what it had of each GPU, in all and by hour or day."""
+    asked = UsageQuery(by=("node", "gpu", "model"), start_ms=0, end_ms=END_OF_TIME_MS, job_uid=uid)
+    steps: dict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
+    for row in usage(url, replace(asked, by=(step, "node", "gpu"))):
+        steps[row["node"], row["gpu"]].append({**row, "at_ms": unix_ms(row[step])})
+    totals = [row for row in usage(url, asked) if row["gpu_s"]]
+    several = len({row["node"] for row in totals}) > 1
+    letters = _LETTERS if len({row["gpu"][:_LETTERS] for row in totals}) == len(totals) else None
+    return [
+        _LedgerGpu(
+            " ".join(filter(None, (row["node"] if several else "", row["gpu"][:letters]))),
+            row["node"], row["gpu"], row["model"], row, steps[row["node"], row["gpu"]],
+        )
+        for row in sorted(totals, key=lambda row: (row["node"], row["gpu"]))
+    ]  # fmt: skip
+
+
+def _view_of(job: JobUse, gpus: Sequence[_LedgerGpu]) -> View:
+    empty = Frame(()).between(0, 0)
+    views = [
+        GpuView(gpu.name, TracedGpu(gpu.node, place, gpu.uuid, gpu.model), empty)
+        for place, gpu in enumerate(gpus)
+    ]
+    return View(job.title, job.first_ms, job.last_ms, views, [], [], {f"job/{job.uid}": job.title}, [])
+
+
+def _facts_of(job: JobUse, record: JobRecord, gpus: Sequence[_LedgerGpu]) -> Facts:
+    insight = insight_of(record.row)
+    verdicts = []
+    if insight is not None:
+        plain = {
+            "kind": insight.kind, "confidence": insight.confidence, "bottleneck": insight.bottleneck,
+            "bottleneck_confidence": insight.bottleneck_confidence, "evidence": insight.evidence,
+            "advice": job.advice,
+        }  # fmt: skip
+        verdicts = [Verdict(job.title, plain, max(insight.ts_ms - insight.since_ms, 0) / 1000)]
+    incidents = [
+        (
+            unix_ms(event["at"]),
+            f"{event['name']} on {event['node']} gpu {event['gpu_index']}, used by {event['pod']}"
+            + (f": {event['action']}" if event["action"] else ""),
+        )
+        for event in reversed(record.events)
+    ]
+    return Facts(
+        duration_s=job.lasted_s, gpus=[_use_of(gpu) for gpu in gpus], verdicts=verdicts, cycles=[],
+        cost=job.cost, idle_cost=job.idle_cost, incidents=incidents,
+    )  # fmt: skip
+
+
+def _use_of(gpu: _LedgerGpu) -> GpuUse:
+    row = gpu.total
+
+    def mean(metric: str) -> float | None:
+        value = _value_of(metric, row)
+        return None if np.isnan(value) else value
+
+    return GpuUse(
+        name=gpu.name, node=gpu.node, model=gpu.model, seconds=row["gpu_s"], busy_s=row["gpu_busy_s"],
+        working_s=row["gpu_working_s"], idle_s=row["gpu_idle_s"], untouched_s=row["gpu_untouched_s"],
+        energy_j=row["energy_j"], util_mean=mean("gpu_util_pct"), util_max=None,
+        sm_mean=mean("sm_active_pct"), tensor_mean=mean("tensor_active_pct"), dram_mean=None,
+        of_peak_mean=None, mem_copy_max=None, mem_max=None, mem_total=None, power_mean=mean("power_w"),
+        power_max=None, temp_max=None, throttled=None,
+    )  # fmt: skip
+
+
+def _value_of(metric: str, row: Mapping[str, Any]) -> float:
+    """Return the mean of a metric over the time in which it was known; NaN where it never was."""
+    above, below, of_both = _HOURLY[metric]
+    if metric == "power_w":
+        return quotient(row[above], row[below])
+    return share_of(row, above, below, of_rest=of_both)
+
+
+def _charts_of(
+    settings: Settings, gpus: Sequence[_LedgerGpu], span: tuple[int, int], step: str
+) -> tuple[list[Chart], list[str]]:
+    """Draw the series of a Prometheus, and of what it has not the ledger; with what is to be said of them."""
+    charts: list[Chart] = []
+    notes: list[str] = []
+    if settings.prometheus is not None and gpus:
+        # Here, not above: 7 MB, for who has one.
+        from collectors.prometheus.query import Prometheus, QueryError
+
+        named = [(gpu.uuid, gpu.name) for gpu in gpus]
+        try:
+            charts += charts_of_prometheus(Prometheus(settings), named, *span)
+        except QueryError as error:
+            notes.append(f"Prometheus: {error}.")
+        if charts:
+            titles = ", ".join(chart.title for chart in charts)
+            notes.append(f"From Prometheus, of its GPUs and all who used them meanwhile: {titles}.")
+    of_ledger = [
+        chart
+        for metric in _HOURLY
+        if (chart := _ledger_chart(metric, gpus, span, step)) is not None
+        and chart.id not in {other.id for other in charts}
+    ]
+    if of_ledger:
+        titles = ", ".join(chart.title for chart in of_ledger)
+        notes.append(
+            f"From the ledger, by the {step}, of what the job itself had of its GPUs: {titles}. A point is "
+            "the mean over the time in which it was known; a gap is not known."
+        )
+    return [*charts, *of_ledger], notes
+
+
+def _ledger_chart(metric: str, gpus: Sequence[_LedgerGpu], span: tuple[int, int], step: str) -> Chart | None:
+    """Draw a line a GPU, or one of all; None where nothing of it is known."""
+    step_ms = DAY_MS if step == "day" else HOUR_MS
+    start_ms = span[0] // step_ms * step_ms
+    values = _by_step(metric, gpus, start_ms, (span[1] - start_ms) // step_ms + 1, step_ms)
+    known = [place for place in range(len(gpus)) if np.isfinite(values[place]).any()]
+    if not known:
+        return None
+    if len(known) > _MOST_LINES:
+        mean, low, high = (_over_gpus(of, values[known]) for of in (np.nanmean, np.nanmin, np.nanmax))
+        lines = [
+            Line(f"mean of {len(known)} GPUs", "", 0, Buckets(start_ms, step_ms, mean, low, high, False))
+        ]
+    else:
+        lines = [
+            Line(
+                gpus[place].name if len(gpus) > 1 else "", gpus[place].name, place,
+                Buckets(start_ms, step_ms, values[place], values[place], values[place], exact=True),
+            )
+            for place in known
+        ]  # fmt: skip
+    row = next(row for row in GPU_ROWS if row.field == metric)
+    unit = unit_of_name(metric).text
+    return Chart(row.chart, row.title, unit, lines, most=100 if unit == "%" else None)
+
+
+def _by_step(metric: str, gpus: Sequence[_LedgerGpu], start_ms: int, count: int, step_ms: int) -> Floats:
+    """Return a metric of the ledger, shape (GPUs, steps)."""
+    values = np.full((len(gpus), count), np.nan)
+    for place, gpu in enumerate(gpus):
+        for row in gpu.steps:
+            at = (row["at_ms"] - start_ms) // step_ms
+            if 0 <= at < count:
+                values[place, at] = _value_of(metric, row)
+    return values
+
+
+def _over_gpus(of: Any, values: Floats) -> Floats:
+    """Return a figure of each step over the GPUs of which it is known; NaN where it is of none."""
+    known = np.isfinite(values).any(axis=0)
+    result = np.full(values.shape[1], np.nan)
+    result[known] = of(values[:, known], axis=0)
+    return result
+
+
+def _key_figures(job: JobUse) -> Iterator[tuple[str, str]]:
+    """Yield what its records know beside the ledger."""
+    if job.max_util_pct is not None:
+        yield "GPU utilization, max", percent_text(job.max_util_pct)
+    if job.gpu_mem_bytes is not None:
+        yield "GPU memory, max of a pod", bytes_text(job.gpu_mem_bytes)
+    if job.mem_bytes is not None:
+        yield "Memory, max of a pod", bytes_text(job.mem_bytes)
+    if job.period_s is not None:
+        yield "Cycle", f"{digits(job.period_s)} s"
+    if job.steps_per_min is not None:
+        yield "Steps a minute", digits(job.steps_per_min)
+
+
+def _tables(url: str, uid: str, namespaces: Collection[str] | None) -> Iterator[PageTable]:
+    """Yield what its pods reached on each GPU."""
+    pods: Sequence[PodPeaks] = [
+        pod for pod in pod_peaks(url, Which(job=uid)) if namespaces is None or pod.pod.namespace in namespaces
+    ]
+    rows = [
+        [
+            pod.pod.name, gpu,
+            *(
+                text
+                for metric in _AT_MOST
+                for text in _peak_texts(metric, peaks.get(metric))
+            ),
+        ]
+        for pod in pods
+        for gpu, peaks in sorted(pod.gpus.items())
+    ]  # fmt: skip
+    if rows:
+        head = [
+            f"{row.title}, {figure}"
+            for metric in _AT_MOST
+            for row in GPU_ROWS
+            if row.field == metric
+            for figure in ("mean", "max")
+        ]
+        left = len(rows) - _MOST_ROWS
+        note = f"{left} more are in the records" if left > 0 else ""
+        yield PageTable("By pod and GPU", ["Pod", "GPU", *head], rows[:_MOST_ROWS], (0, 1), note)
+
+
+def _peak_texts(metric: str, peak: Any) -> tuple[str, str]:
+    if peak is None:
+        return "", ""
+    if metric.endswith("_bytes"):
+        return bytes_text(peak.mean), bytes_text(peak.max)
+    unit = unit_of_name(metric).text
+    return f"{peak.mean:.1f} {unit}", f"{peak.max:.1f} {unit}"
+
+
+def _measures_of(job: JobUse, gpus: Sequence[_LedgerGpu]) -> Iterator[tuple[str, Measure]]:
+    """Yield what it is compared by. The noise is that between its hours, of one with six hours or more."""
+    means = {metric: _mean_of(metric, gpus) for metric in _HOURLY}
+    pace, power = _relative(means["gpu_util_pct"]), _relative(means["power_w"])
+    both = None if pace is None or power is None else hypot(pace, power)
+    amounts = (
+        ("duration_s", job.lasted_s, pace), ("gpu_s", job.gpu_s, pace), ("energy_j", job.energy_j, both),
+        ("cost", job.cost, both), ("steps_per_min", job.steps_per_min, pace),
+    )  # fmt: skip
+    for id_, value, share in amounts:
+        if value is not None:
+            yield id_, Measure(value, None if share is None else value * share)
+    if job.period_s is not None:
+        yield "cycle_s", Measure(job.period_s, None)
+    for metric, measure in means.items():
+        if measure is not None:
+            yield metric, measure
+
+
+def _mean_of(metric: str, gpus: Sequence[_LedgerGpu]) -> Measure | None:
+    """Return the mean over its GPUs and known time, with the standard error by its hours or days."""
+    above, below, _ = _HOURLY[metric]
+    sums: dict[int, dict[str, float]] = defaultdict(lambda: dict.fromkeys((above, below), 0.0))
+    for row in (row for gpu in gpus for row in gpu.steps):
+        if row[above] is not None and row[below] is not None:
+            for name in (above, below):
+                sums[row["at_ms"]][name] += row[name]
+    by_step = np.array([_value_of(metric, sums[at_ms]) for at_ms in sorted(sums)])
+    by_step = by_step[np.isfinite(by_step)]
+    if not len(by_step):
+        return None
+    whole = {name: sum(of_step[name] for of_step in sums.values()) for name in (above, below)}
+    return Measure(_value_of(metric, whole), error_of_mean(by_step[:, np.newaxis]))
+
+
+def _relative(measure: Measure | None) -> float | None:
+    if measure is None or measure.error is None or measure.value <= 0:
+        return None
+    return measure.error / measure.value

@@ -1,0 +1,131 @@
+"""Reports and comparisons of jobs whose samples are gone, by the records and a Prometheus alone."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dutycycle.compare.comparison import NamedRun, verdicts
+from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.records.hours import HOUR_MS, GpuHour, UsageHour
+from dutycycle.contract.records.pods import JobRef
+from dutycycle.contract.settings.load import load
+from dutycycle.report.charts.chart import Chart
+from dutycycle.report.page import html_of
+from dutycycle.web.recorded import recorded_run
+from sinks.records.rollup import Retention
+from sinks.records.rows import rows_of
+from tests.support.data.prometheus_history import history
+from tests.support.data.two_teams import WATTS, two_teams
+from tests.support.servers.prometheus import Prometheus, scrape
+from tests.support.sinks.made import job_peaks, pod_peaks
+from tests.support.sinks.recording import derived, open_store, write_all, write_records
+
+DAY_MS = 24 * HOUR_MS
+START_MS = 1_790_000_000_000 // DAY_MS * DAY_MS
+
+
+def report_on(url: str, uid: str, namespaces: list[str] | None = None, **given: str) -> NamedRun:
+    settings = load({}, {"records": url, **given})
+    return recorded_run(uid, f"ml/{uid}", settings, "they are too old", namespaces)
+
+
+def chart_of(run: NamedRun, id_: str) -> Chart:
+    return next(chart for chart in run.report.charts if chart.id == id_)
+
+
+def write_run(url: str, uid: str, start_ms: int, busy: list[float], **options: Any) -> None:
+    """Write a job that used two GPUs for so many hours, the first of them ``busy``, the second unknown."""
+    last_ms = start_ms + len(busy) * HOUR_MS - 1000
+    job = JobRef(api_version="batch/v1", kind="Job", name=f"train-{uid}", uid=uid)
+    of_pod = {"job": job, "namespace": "ml", "name": f"train-{uid}"}
+    write_records(
+        url, job_peaks(uid, job=job, namespace="ml", first_ms=start_ms, last_ms=last_ms, final=True),
+        pod_peaks(f"p-{uid}", of_pod, first_ms=start_ms, last_ms=last_ms, final=True),
+    )  # fmt: skip
+    store = open_store(url, **options)
+    for at, share in enumerate(busy):
+        gpus = (
+            GpuHour(
+                pod_uid=f"p-{uid}", gpu="GPU-gpu-a", model="NVIDIA H200", gpu_s=3600, known_s=3600,
+                busy_s=3600 * share, energy_j=3600 * 500 * share,
+            ),
+            GpuHour(pod_uid=f"p-{uid}", gpu="GPU-2", model="NVIDIA H200", gpu_s=3600, known_s=0, busy_s=0),
+        )  # fmt: skip
+        at_ms = start_ms + at * HOUR_MS
+        assert (
+            store.put(rows_of(UsageHour(node="a", source="nvml", hour_ms=at_ms, ts_ms=at_ms, gpus=gpus)))
+            == []
+        )
+    store.roll_up()
+    store.close()
+
+
+def test_figures_are_those_of_the_ledger_and_what_is_not_kept_is_not_known(records_url: str) -> None:
+    write_all(derived(two_teams(START_MS)), records_url, load({}, {"price_gpu_hour": "2"}))
+    run = report_on(records_url, "job-pod-a")
+    (gpu,) = run.report.facts.gpus
+    assert [gpu.seconds, gpu.busy_s, gpu.util_mean] == pytest.approx([5400, 4320, 80])
+    assert gpu.power_mean == pytest.approx(WATTS[0], rel=0.01)
+    assert (gpu.util_max, gpu.mem_max, gpu.temp_max, gpu.sm_mean) == (None, None, None, None)
+    assert [run.report.facts.cost, run.report.facts.idle_cost] == pytest.approx([3, 0.6])
+    assert [chart.id for chart in run.report.charts] == ["gpu-util", "gpu-power"]
+    points = chart_of(run, "gpu-util").lines[0].points
+    assert (points.start_ms, points.step_ms, points.mean.tolist()) == (START_MS, HOUR_MS, [80, 80])
+    assert run.measures["duration_s"].value == pytest.approx(5390)
+    assert "sm_active_pct" not in run.measures
+    assert all(measure.error is None for measure in run.measures.values()), "two hours tell no noise"
+    page = html_of(run.report, [])
+    assert "Its samples cannot be had: they are too old." in page
+    assert "phases, processes, forecasts" in page
+    assert "<h2>Phases</h2>" not in page
+    with pytest.raises(DutycycleError, match="they are too old; and the records have no such job"):
+        report_on(records_url, "job-of-nobody")
+    with pytest.raises(DutycycleError, match="no such job"):
+        report_on(records_url, "job-pod-a", ["cv"])
+
+
+def test_runs_of_hours_are_told_apart_by_what_differs_between_their_hours(records_url: str) -> None:
+    steady = [0.6, 0.62, 0.61, 0.6, 0.59, 0.6, 0.61, 0.6]
+    write_run(records_url, "j1", START_MS, steady)
+    write_run(records_url, "j2", START_MS + DAY_MS, [share + 0.3 for share in steady])
+    write_run(records_url, "j3", START_MS + 2 * DAY_MS, steady[::-1])
+    first, better, same = (report_on(records_url, uid) for uid in ("j1", "j2", "j3"))
+    assert first.measures["gpu_util_pct"].value == pytest.approx(60.375)
+    assert first.measures["power_w"].value == pytest.approx(301.875), "of the GPU whose energy is known"
+    assert "In time there is no difference." in list(verdicts([first, same]))
+    assert any(text.startswith("Better in energy: ml/j1") for text in verdicts([first, better]))
+    util = chart_of(first, "gpu-util")
+    assert [line.name for line in util.lines] == ["GPU-gpu-a"], "of the other nothing is known"
+    assert len(first.report.view.gpus) == 2
+
+
+def test_days_that_hours_became_are_drawn_as_days(records_url: str) -> None:
+    keep = Retention(hours_s=86_400, days_s=1e9)
+    write_run(records_url, "old", START_MS, [0.5] * 30, retention=keep)
+    write_run(records_url, "new", START_MS + 4 * DAY_MS, [0.9] * 2, retention=keep)
+    old, new = report_on(records_url, "old"), report_on(records_url, "new")
+    points = chart_of(old, "gpu-util").lines[0].points
+    assert (points.step_ms, points.mean.tolist()) == (DAY_MS, pytest.approx([50, 50]))
+    assert old.report.facts.total("busy_s") == pytest.approx(30 * 1800)
+    assert chart_of(new, "gpu-util").lines[0].points.step_ms == HOUR_MS
+    assert any("by the day" in note for note in old.report.notes)
+
+
+def test_series_of_a_prometheus_are_finer_than_hours(
+    prometheus: Callable[..., Prometheus], records_url: str
+) -> None:
+    start_ms = START_MS // 1000 * 1000
+    write_run(records_url, "j1", start_ms, [0.5] * 3)
+    server = prometheus(scrape([]), history=history(start_ms // 1000))
+    run = report_on(records_url, "j1", prometheus=server.url)
+    util = chart_of(run, "gpu-util").lines[0].points
+    assert util.step_ms < HOUR_MS
+    assert np.nanmax(util.mean) == pytest.approx(95, abs=5)
+    assert "gpu-memory" in [chart.id for chart in run.report.charts], "which the ledger does not have"
+    assert len([chart for chart in run.report.charts if chart.id == "gpu-power"]) == 1
+    server.stop()
+    away = report_on(records_url, "j1", prometheus=server.url)
+    assert chart_of(away, "gpu-util").lines[0].points.step_ms == HOUR_MS
+    assert any("Prometheus" in note and "does not answer" in note for note in away.report.notes)

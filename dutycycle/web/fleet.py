@@ -42,6 +42,7 @@ class GridFilter:
     node: str = ""
     namespace: str = ""
     state: str = ""
+    pool: str = ""
 
 
 @lru_cache(65_536)
@@ -107,8 +108,10 @@ def use_of(row: GpuRow, state: LiveState) -> Use:
     return "idle" if row.pods or row.processes else "free"
 
 
-def shown_gpus(state: LiveState, gpus: Collection[GpuRow], chosen: GridFilter) -> list[GpuRow]:
-    """List the GPUs that the filter leaves, in their order."""
+def shown_gpus(
+    state: LiveState, gpus: Collection[GpuRow], chosen: GridFilter, pools: Mapping[str, str]
+) -> list[GpuRow]:
+    """List the GPUs that the filter leaves, in their order. ``pools``: by node, of those that are known."""
     wanted = chosen.namespace
     of_namespace = {pod.uid for pod in state.pods() if pod.namespace == wanted} if wanted else set()
     return [
@@ -116,6 +119,7 @@ def shown_gpus(state: LiveState, gpus: Collection[GpuRow], chosen: GridFilter) -
         for row in gpus
         if chosen.model in ("", row.now.model)
         and chosen.node in ("", row.node)
+        and chosen.pool in ("", pools.get(row.node))
         and (not chosen.namespace or row.pods & of_namespace)
         and chosen.state in ("", use_of(row, state))
     ]
@@ -140,12 +144,12 @@ def counts(state: LiveState, gpus: Collection[GpuRow]) -> dict[Use, int]:
     return {name: uses[name] for name in STATES}
 
 
-def choices(state: LiveState, gpus: Collection[GpuRow]) -> dict[str, list[str]]:
-    """List what can be chosen of models, nodes and namespaces."""
+def choices(state: LiveState, gpus: Collection[GpuRow], pools: Mapping[str, str]) -> dict[str, list[str]]:
+    """List what can be chosen of models, nodes and namespaces, and of pools where any is known."""
     held = frozenset[str]().union(*(row.pods for row in gpus))
     pods = [row for row in state.rows.values() if isinstance(row, PodRow) and row.uid in held]
     return {
         "model": sorted({row.now.model for row in gpus if row.now.model}),
         "node": sorted({row.node for row in gpus}),
         "namespace": sorted({pod.namespace for pod in pods} - {""}),
-    }
+    } | ({"pool": sorted({pools[row.node] for row in gpus if row.node in pools})} if pools else {})

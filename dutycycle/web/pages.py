@@ -34,6 +34,7 @@ from dutycycle.live.views.warnings import warnings
 from dutycycle.web import about, fleet
 from dutycycle.web.idle import idle_holders
 from dutycycle.web.jobs import DEFAULT_REPORT, REPORTS, history_values, job_use, job_values
+from dutycycle.web.pools import NodePools
 from dutycycle.web.questions import (
     DAY_MS,
     EVERYBODY,
@@ -45,7 +46,7 @@ from dutycycle.web.questions import (
     choice,
     span_of,
 )
-from dutycycle.web.study import RunSpan, StudyQuestion
+from dutycycle.web.studies.study import RunSpan, StudyQuestion
 from dutycycle.web.subject.charts import charts_of
 from dutycycle.web.subject.health import health_of
 from dutycycle.web.subject.past import DEFAULT_PAST, PAST_SPANS, HardwareKey, Past, read_past
@@ -85,10 +86,11 @@ CellRow = tuple[str, list[Line]]
 
 
 class Pages:
-    """Makes HTML. ``source``: what is shown of now; ``settings``: where the ledger is, and prices."""
+    """Makes HTML. ``source``: what is shown of now; ``settings``: where the ledger is, and prices; ``pools``:
+    of its nodes."""
 
-    def __init__(self, source: Source, settings: Settings) -> None:
-        self._source = source
+    def __init__(self, source: Source, settings: Settings, pools: NodePools) -> None:
+        self._source, self._pools = source, pools
         self._url = settings.records or default_records_url()
         self._settings = settings
         self._today: tuple[float, Mapping[str, Any] | None] = (float("-inf"), None)
@@ -114,15 +116,18 @@ class Pages:
         """Show the grid of GPUs, today's sums, and the warnings of now. Raises ``PageError``."""
         state, color = self._seen_by(viewer), choice(query, "color", fleet.COLORS, "use")
         chosen = fleet.GridFilter(
-            **{name: query.get(name, "") for name in ("model", "node", "namespace", "state")}
+            **{name: query.get(name, "") for name in ("model", "node", "namespace", "state", "pool")}
         )
         choice(query, "state", ("", *fleet.STATES), "")
-        every = state.gpus()
-        gpus = fleet.shown_gpus(state, every, chosen)
+        every, pools = state.gpus(), self._pools.of_node
+        gpus = fleet.shown_gpus(state, every, chosen, pools)
+        choices = fleet.choices(state, every, pools)
+        if chosen.pool and chosen.pool not in choices.get("pool", ()):
+            choices["pool"] = sorted({*choices.get("pool", ()), chosen.pool})
         return self._render(
             "fleet", viewer, title="Fleet", color=color, colors=fleet.COLORS, chosen=asdict(chosen),
             squares=fleet.squares(state, gpus, color), shown=len(gpus), counts=fleet.counts(state, every),
-            choices={**fleet.choices(state, every), "state": list(fleet.STATES)},
+            choices={**choices, "state": list(fleet.STATES)}, pools=pools, pools_problem=self._pools.problem,
             today=self._today[1], warnings=warnings(state, ()),
         )  # fmt: skip
 

@@ -42,15 +42,15 @@ class WebRole(Role):
         self.subscriptions = [Subscription(topics, self._take, decodes=True)]
 
     async def open(self) -> None:
-        """Find the API server, where it is asked who may see what. Raises ``SettingError``."""
-        await self._page.gate.open()
+        """Find the API server, where it is asked who may see what, or for pools. Raises ``SettingError``."""
+        await self._page.open()
         self._clock = asyncio.create_task(keep_time(self._state))
 
     async def close(self) -> None:
         """Disconnect from it."""
         if self._clock is not None:
             self._clock.cancel()
-        await self._page.gate.close()
+        await self._page.close()
 
     def _take(self, topic: str, key: str, payload: bytes | None) -> None:
         self._state.feed(topic, key, payload, time.time_ns() // 1_000_000)

@@ -20,8 +20,9 @@ from dutycycle.live.source import Source
 from dutycycle.telemetry.endpoint import NEARBY, Address, parse
 from dutycycle.web.access import COOKIE, Gate, TooManyError
 from dutycycle.web.pages import TABLES, Pages
+from dutycycle.web.pools import NodePools
 from dutycycle.web.questions import PageError, Query, Viewer
-from dutycycle.web.studies import MadePage, SharedPages, Studies
+from dutycycle.web.studies.shared import MadePage, SharedPages, Studies
 from sinks.records.query import UnknownNameError
 
 P = ParamSpec("P")
@@ -97,7 +98,8 @@ class WebPage:
                 "DUTYCYCLE_WEB_PROXIES with DUTYCYCLE_WEB_ALLOW, or DUTYCYCLE_WEB_KUBERNETES=on, "
                 "or listen on 127.0.0.1"
             )
-        self._pages = Pages(source, settings)
+        self._pools = NodePools(settings.web_pools, refused)
+        self._pages = Pages(source, settings, self._pools)
         self._studies = Studies(settings)
         self._of_now = SharedPages(_KEPT, _LEAST_S, _SHARE, _MOST_S)
         self._of_records = SharedPages(_KEPT, _OF_RECORDS_S, _SHARE, _MOST_S)
@@ -135,7 +137,7 @@ class WebPage:
     async def serving(self) -> AsyncIterator[str]:
         """Answer while the block runs; gives the page's address. Raises ``SettingError`` for one that cannot
         be had."""
-        await self.gate.open()
+        await self.open()
         app = web.Application(client_max_size=LARGEST)
         app.add_routes(self.routes())
         app.router.add_get("/{other:.*}", partial(self._guard, _not_found))
@@ -150,7 +152,17 @@ class WebPage:
             yield f"http://{Address(address.host, runner.addresses[0][1])}/"
         finally:
             await runner.cleanup()
-            await self.gate.close()
+            await self.close()
+
+    async def open(self) -> None:
+        """Find the API server, where it is asked who may see what, or for pools. Raises ``SettingError``."""
+        await self.gate.open()
+        await self._pools.open()
+
+    async def close(self) -> None:
+        """Disconnect from it."""
+        await self._pools.close()
+        await self.gate.close()
 
     async def _guard(
         self, handler: Callable[[web.Request], Awaitable[web.StreamResponse]], request: web.Request

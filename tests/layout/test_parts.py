@@ -14,7 +14,7 @@ PARTS: dict[str, str | tuple[str, ...]] = {
     "sinks/culling": "dutycycle/cli/services/cull.py",
     "sinks/prometheus/remote_write.py": "sinks/prometheus/role.py",
     "collectors/cuda": "collectors/service.py",
-    "dutycycle/compare": ("dutycycle/cli/studies/compare.py", "dutycycle/web/study.py"),
+    "dutycycle/compare": ("dutycycle/cli/studies/compare.py", "dutycycle/web/studies/study.py"),
     "dutycycle/experiments": "dutycycle/cli/studies/replay.py",
     "dutycycle/imports": "dutycycle/cli/studies/import_.py",
     "dutycycle/plot": "dutycycle/cli/studies/plot.py",

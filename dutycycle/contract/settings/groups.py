@@ -476,6 +476,12 @@ class ViewerSettings:
         parsers.choice("on", "off"),
         "on takes tokens of Kubernetes, and shows names only of namespaces where who asks may list pods",
     )
+    web_pools: tuple[str, ...] = _setting(
+        (),
+        parsers.label_keys,
+        "labels of nodes that name their pool, by which the fleet can be filtered; known: those of GKE, EKS, "
+        "Karpenter and AKS; the first that a node has counts, and nodes are read from the API server",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

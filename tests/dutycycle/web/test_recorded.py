@@ -13,7 +13,7 @@ from dutycycle.contract.records.pods import JobRef
 from dutycycle.contract.settings.load import load
 from dutycycle.report.charts.chart import Chart
 from dutycycle.report.page import html_of
-from dutycycle.web.recorded import recorded_run
+from dutycycle.web.studies.recorded import recorded_run
 from sinks.records.rollup import Retention
 from sinks.records.rows import rows_of
 from tests.support.data.prometheus_history import history
@@ -28,7 +28,8 @@ START_MS = 1_790_000_000_000 // DAY_MS * DAY_MS
 
 def report_on(url: str, uid: str, namespaces: list[str] | None = None, **given: str) -> NamedRun:
     settings = load({}, {"records": url, **given})
-    return recorded_run(uid, f"ml/{uid}", settings, "they are too old", namespaces)
+    report, measures = recorded_run(uid, f"ml/{uid}", settings, "they are too old", namespaces)
+    return NamedRun(report.heading, report, measures)
 
 
 def chart_of(run: NamedRun, id_: str) -> Chart:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dutycycle.web.questions import EVERYBODY, Viewer
-from dutycycle.web.studies import SharedPages
+from dutycycle.web.studies.shared import SharedPages
 from tests.dutycycle.web.test_pages import served
 from tests.support.fleet import fleet
 

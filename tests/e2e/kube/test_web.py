@@ -156,6 +156,56 @@ async def test_tokens_are_reviewed_and_names_are_of_namespaces_in_which_pods_may
         assert (own in seen, others in seen) == (True, False)
 
 
+async def fleet_with(url: str, text: str) -> str:
+    """Returns the page of the fleet once it says that."""
+    async with asyncio.timeout(_EFFECT_S):
+        while True:
+            page = await page_for(url, "fleet")
+            if text in page:
+                return page
+            await asyncio.sleep(0.2)
+
+
+async def test_pools_are_read_from_labels_of_nodes(
+    kube: Kube, namespace: str, page_account: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"{namespace}-{at}" for at in range(4)]
+    labels: list[dict[str, str]] = [
+        {"cloud.google.com/gke-nodepool": "spot"}, {"example.org/pool": "big", "karpenter.sh/nodepool": "x"},
+        {"cloud.google.com/gke-nodepool": "spot"}, {},
+    ]  # fmt: skip
+    for name, of_node in zip(names, labels, strict=True):
+        kube.admin.create({
+            "apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": of_node}
+        })  # fmt: skip
+    await accepted(page_account, "GET", "/api/v1/nodes")
+    samples = (
+        nvml(50) | {"node": name, "gpus": [{"uuid": f"GPU-{name}", "index": 0, "gpu_util_pct": 50}]}
+        for name in names
+    )
+    state = fed(*(("nvml-samples", name, sample) for name, sample in zip(names, samples, strict=True)))
+    given = {"web_kubernetes": "off", "web_pools": "example.org/pool,known"}
+
+    def grid(page: str) -> list[str]:
+        return [name for name in names if f">{name}</a>" in page.partition('id="grid"')[2]]
+
+    async with served(state, tmp_path, **given) as url:
+        page = await fleet_with(url, "<option>big</option>")
+        assert "<option>(none)</option>" in page
+        assert "<option>x</option>" not in page, "of two labels the first counts"
+        assert grid(page) == names
+        for pool, shown in (("spot", [names[0], names[2]]), ("big", names[1:2]), ("(none)", names[3:])):
+            page = await page_for(url, f"fleet?pool={pool}")
+            assert grid(page) == shown, pool
+            assert f"<option selected>{pool}</option>" in page
+        assert "no GPU is like that" in await page_for(url, "fleet?pool=gone")
+    powerless = service_account(kube, namespace, "powerless")
+    monkeypatch.setenv("KUBECONFIG", str(powerless.access.write_kubeconfig(tmp_path / "powerless")))
+    async with served(state, tmp_path, **given) as url:
+        page = await fleet_with(url, "Pools are not known")
+        assert grid(page) == names, "the fleet is shown all the same"
+
+
 async def accepted(client: Client, method: str, path: str, body: Object | None = None) -> None:
     """Returns once the account may ask that."""
     async with asyncio.timeout(_EFFECT_S):

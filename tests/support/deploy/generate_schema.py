@@ -134,6 +134,7 @@ _RULES: dict[str, Object] = {
     "partitions": _whole_of("partitions"),
     "podAnnotations": _map(_TEXT),
     "podLabels": _list(_matching(_LABEL_KEY)),
+    "pools": _list(_matching(_LABEL_KEY)),
     "pods": _whole_of("metrics_pods"),
     "port": _PORT,
     "prefix": _matching(_DNS, maxLength=253),

@@ -56,6 +56,7 @@ FULL: Object = {
     "extender": {"enabled": True, "tls": {"clientCaSecret": "scheduler-ca"}},
     "webhook": {"enabled": True, "policy": "stretch = 4.0\n", "tls": {"clientCaSecret": "api-server-ca"}},
     "web": {"enabled": True, "tokenSecret": "web-token", "kubernetes": True,
+            "pools": ["example.org/pool", "known"],
             "records": {"existingSecret": "records-reader"}},
     "trials": {"enabled": True, "namespaces": ["ml", "vision"], "atOnce": 2, "budget": 120.5},
     "cull": {"enabled": True, "namespaces": ["ml"], "dryRun": False, "after": "12h"},

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.process import PARENT_VARIABLE
 from dutycycle.web.questions import PageError
-from dutycycle.web.study import StudyQuestion
+from dutycycle.web.studies.study import StudyQuestion
 
 _KEPT = 16
 """Pages: a hundred kB each, packed."""
@@ -114,7 +114,7 @@ class Studies:
 
     async def _ask(self, question: StudyQuestion) -> str:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "dutycycle.web.study", stdin=asyncio.subprocess.PIPE,
+            sys.executable, "-m", "dutycycle.web.studies.study", stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
             env={**os.environ, PARENT_VARIABLE: str(os.getpid())},
         )  # fmt: skip

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from dutycycle.compare.comparison import NamedRun
 from dutycycle.contract.catalogue import GPU_ROWS
 from dutycycle.contract.catalogue import unit_of as unit_of_name
 from dutycycle.contract.errors import DutycycleError
@@ -66,7 +65,7 @@ class _LedgerGpu:
 
 def recorded_run(
     uid: str, name: str, settings: Settings, why: str, namespaces: Collection[str] | None
-) -> NamedRun:
+) -> tuple[Report, dict[str, Measure]]:
     """Make the report of the whole life of a job, and what it is compared by.
 
     ``why``: its samples cannot be had, in words; ``namespaces``: those whose names may be told, None for all.
@@ -94,7 +93,7 @@ def recorded_run(
         key_figures=list(_key_figures(job)),
         tables=list(_tables(url, uid, namespaces)),
     )
-    return NamedRun(name, report, dict(_measures_of(job, gpus)))
+    return report, dict(_measures_of(job, gpus))
 
 
 def _gpus_of(url: str, uid: str, step: str) -> list[_LedgerGpu]:

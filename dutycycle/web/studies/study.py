@@ -62,14 +62,15 @@ def page_of(settings: Settings, question: StudyQuestion) -> str:
     """Make the page from the samples of all runs; where those of one cannot be had, from the records of all,
     so that like is compared with like. Raises ``DutycycleError``."""
     from dutycycle.compare import page as comparison_page
+    from dutycycle.compare.comparison import NamedRun
     from dutycycle.report.page import html_of
-    from dutycycle.web.recorded import recorded_run
+    from dutycycle.web.studies.recorded import recorded_run
 
     try:
         runs = [_run_of_samples(run, settings, question.namespaces) for run in question.runs]
     except SamplesGoneError as error:
         runs = [
-            recorded_run(run.uid, run.name, settings, str(error), question.namespaces)
+            NamedRun(run.name, *recorded_run(run.uid, run.name, settings, str(error), question.namespaces))
             for run in question.runs
         ]
     if len(runs) == 1:

@@ -5,21 +5,18 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from dutycycle.contract.settings.groups import Settings
-from dutycycle.contract.topics import TOPICS
 from dutycycle.kafka.faust import logs
 from dutycycle.kafka.faust.runner import run_app
 from dutycycle.kafka.membership import verify_membership
 from dutycycle.kafka.reachability import StoppedError, run_until, wait_for_topics
 from dutycycle.telemetry import events
 from dutycycle.telemetry.events import Telemetry
+from streams.ahead import OUTPUTS
 from streams.app import app_id, changelog_topics, create_streams_app, group_protocol
 from streams.operators.base import Stage
 from streams.runtime import events as state_events
 from streams.runtime.metrics import STUCK_S
 from streams.topology import stages as all_stages
-
-_OUTPUTS = tuple(name for name, topic in TOPICS.items() if "streams" in topic.writer)
-"""What the chosen analyses do not write is not created (``dutycycle.kafka.topics``)."""
 
 
 async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> None:
@@ -58,6 +55,6 @@ async def run_stages(
 
 async def _topics(settings: Settings, stages: Sequence[Stage], telemetry: Telemetry) -> dict[str, int]:
     alike = list(dict.fromkeys((*(stage.source for stage in stages), "node-parts")))
-    outputs = [name for name in _OUTPUTS if name not in alike]
+    outputs = [name for name in OUTPUTS if name not in alike]
     changelogs = changelog_topics(settings, stages)
     return await wait_for_topics(settings, telemetry, alike, outputs=outputs, changelogs=changelogs)

@@ -14,6 +14,7 @@ import pytest
         ("dutycycle.submit.run", {"numba", "numpy", "sqlalchemy", "faust", "streams.topology", "plotly"}),
         ("dutycycle.cli.studies.profile", {"numpy", "aiokafka", "aiohttp", "sqlalchemy"}),
         ("dutycycle.traces.replay", {"sqlalchemy", "faust", "aiokafka", "kubernetes", "pyarrow"}),
+        ("streams.ahead", {"numba", "numpy", "sqlalchemy", "faust", "streams.topology"}),
         ("streams.service", {"river", "scipy.linalg", "scipy.stats", "numpy.f2py"}),
         ("streams.operators.estimators.exhaustion",
          {"faust", "mode", "aiokafka", "confluent_kafka", "kubernetes"}),

@@ -30,6 +30,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(_args: argparse.Namespace, settings: Settings) -> int:
     """Stream until a signal."""
     gc.disable()  # a sixth of the imports is collecting garbage, and there is none
+    from streams.ahead import request_topics
+
+    if settings.broker is not None:  # else it is refused below
+        request_topics(settings)
     from streams.service import run as stream  # here, not above: --help need not wait for it
 
     gc.freeze()

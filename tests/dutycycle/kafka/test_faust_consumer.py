@@ -11,15 +11,22 @@ from typing import Any
 from unittest.mock import AsyncMock
 
 import pytest
+from aiokafka.consumer.subscription_state import Assignment
 from aiokafka.errors import KafkaConnectionError, NoError, RebalanceInProgressError, UnknownMemberIdError
 from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.protocol.group import HeartbeatRequest, JoinGroupRequest, SyncGroupRequest
+from aiokafka.structs import OffsetAndMetadata, TopicPartition
 from faust.types import TP
 
 from dutycycle.contract.settings.load import load
 from dutycycle.kafka.faust.agent import add_agent
 from dutycycle.kafka.faust.app import create_app
-from dutycycle.kafka.faust.consumer import BatchScheduler, ConsumerThread, ExactConsumer
+from dutycycle.kafka.faust.consumer import (
+    BatchScheduler,
+    ConsumerThread,
+    ExactConsumer,
+    ask_positions_together,
+)
 from dutycycle.kafka.faust.runner import run_app
 from dutycycle.telemetry.events import Telemetry
 
@@ -324,3 +331,53 @@ def test_a_worker_imports_no_client_for_http_and_whoever_needs_one_has_it() -> N
     )
     done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
     assert done.stdout == "aiohttp.client\n"
+
+
+PLACES = [TopicPartition("samples", number) for number in range(4)]
+
+
+async def test_what_is_committed_is_asked_once_for_all_partitions() -> None:
+    """Not once for each, as the client does by itself: a group of a thousand partitions waits for all."""
+    committed = {PLACES[0]: OffsetAndMetadata(7, ""), PLACES[1]: OffsetAndMetadata(0, "")}
+    sought: list[tuple[TopicPartition, int]] = []
+    client: Any = SimpleNamespace(
+        _subscription=SimpleNamespace(assigned_partitions=lambda: set(PLACES)),
+        _coordinator=SimpleNamespace(fetch_committed_offsets=AsyncMock(return_value=committed)),
+        _fetcher=SimpleNamespace(seek_to=lambda place, offset: sought.append((place, offset))),
+    )
+    thread: Any = ConsumerThread.__new__(ConsumerThread)
+    thread._ensure_consumer = lambda: client
+    offsets = await thread._seek_to_committed()
+    assert offsets == {PLACES[0]: 7, PLACES[1]: 0, PLACES[2]: None, PLACES[3]: None}
+    assert sought == [(PLACES[0], 7)]
+    client._coordinator.fetch_committed_offsets.assert_awaited_once_with(set(PLACES))
+
+
+async def test_positions_are_asked_once_for_all_partitions_and_a_seek_meanwhile_stays() -> None:
+    assignment, requests, updated = Assignment(PLACES), [], []
+
+    async def answer() -> None:
+        """As the client's coordinator: it asks for all that somebody waits for."""
+        await assignment.commit_refresh_needed.wait()
+        requests.append(set(assignment.requesting_committed()))
+        assignment.state_value(PLACES[3]).seek(99)
+        for place in requests[-1]:
+            offset = 5 if place == PLACES[0] else -1
+            assignment.state_value(place).update_committed(OffsetAndMetadata(offset, ""))
+
+    async def update(*given: object) -> bool:
+        updated.append(given)
+        return True
+
+    fetcher: Any = SimpleNamespace(_update_fetch_positions=update, _default_reset_strategy=-2)
+    ask_positions_together(fetcher)
+    assignment.state_value(PLACES[2]).seek(40)
+    answering = asyncio.create_task(answer())
+    assert await fetcher._update_fetch_positions(assignment, 1, PLACES)
+    await answering
+    assert requests == [{PLACES[0], PLACES[1], PLACES[3]}]
+    states = [assignment.state_value(place) for place in PLACES]
+    assert [state.position for state in (states[0], *states[2:])] == [5, 40, 99]
+    assert states[1].awaiting_reset
+    assert states[1].reset_strategy == -2
+    assert updated == [(assignment, 1, PLACES)]

@@ -1,0 +1,31 @@
+"""Has the broker make a worker's topics while its operators are imported: either takes most of a second."""
+
+import asyncio
+import threading
+from contextlib import suppress
+
+from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.topics import TOPICS
+from dutycycle.kafka.topics import ensure_topics
+from streams.names import changelogs, check_settings, sources
+
+OUTPUTS = tuple(name for name, topic in TOPICS.items() if "streams" in topic.writer)
+"""What the chosen analyses do not write is not created (``dutycycle.kafka.topics``)."""
+
+
+def request_topics(settings: Settings) -> None:
+    """Begin to create what is missing, in a thread that nobody waits for.
+
+    The worker's own start asks again, finds what is there by then, and says what is wrong. Raises
+    ``SettingError`` where settings do not go together: then nothing is created.
+    """
+    check_settings(settings)
+    threading.Thread(target=lambda: asyncio.run(_request(settings)), name="topics", daemon=True).start()
+
+
+async def _request(settings: Settings) -> None:
+    read = dict.fromkeys((*sources(settings).values(), "node-parts"))
+    outputs = [name for name in OUTPUTS if name not in read]
+    with suppress(DutycycleError):  # the start meets the same, and says it
+        await ensure_topics(settings, read, outputs=outputs, changelogs=changelogs(settings), verify=False)

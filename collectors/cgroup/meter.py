@@ -49,12 +49,15 @@ class ContainerMeter:
         usage = self._last = ContainerUsage(is_limit_due=is_due, mem_limit=last.mem_limit)
         # Taken here and not once a tick: a thread that had to wait would see its wait as CPU time.
         now = self._clock()
-        there = [controller.read(usage, disks) for controller in self._steady]
+        is_there = False
+        for controller in self._steady:
+            is_there |= controller.read(usage, disks)
         if is_due or usage.cpu_ns is None or usage.cpu_ns != last.cpu_ns:
-            there += [controller.read(usage, disks) for controller in self._sleeping]
+            for controller in self._sleeping:
+                is_there |= controller.read(usage, disks)
         else:
             usage.mem_used, usage.periods, usage.throttled = last.mem_used, last.periods, last.throttled
-        if not any(there):
+        if not is_there:
             return None
         cpu = self._cpu.per_s(usage.cpu_ns, now)
         return Container(

@@ -1,13 +1,13 @@
 """Finds which cgroups are reported: one for each container, unit or other group, found in every hierarchy."""
 
 import os
-import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from itertools import chain
+from functools import partial
 from typing import NamedTuple
 
 from collectors.attribution.cgroup_path import CgroupId, CgroupKind, parse_cgroup_path
+from collectors.cgroup.changes import FolderChanges
 from collectors.cgroup.mounts import Hierarchy
 
 _LEAF_LINKS = 2
@@ -17,14 +17,11 @@ _ORDER = {CgroupKind.POD: 0, CgroupKind.CONTAINER: 1, CgroupKind.UNIT: 2, Cgroup
 
 _MANY = 8
 """So many folders in one make it worth to hold that one open."""
-_STAY_LEAVES = re.compile("[0-9a-f]{64}")
-"""In the names of containers' folders. Those without a folder below are looked at once in ``_OTHERS_EVERY``
-looks, a part of them each time: one that goes is told by the folder above, and none is made anew."""
 _Found = tuple[int, int]
 """A folder's inode and link count."""
-_QUIET_LOOKS, _OTHERS_EVERY = 3, 10
-"""Where v1 has several hierarchies, a runtime makes a group's folders in all of them together. So after some
-looks at which nothing changed, the largest is looked at each time, and each of the others once in so many."""
+_LOOK_EVERY = 60
+"""A tree whose folders are watched is looked at once in so many ticks all the same: a file system that is
+mounted from elsewhere may change without an event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,26 +65,35 @@ class FolderListing:
     ``folders``: path from there → inode, which a folder made anew does not share.
     """
 
-    def __init__(self, root: str, leaf_links: int = _LEAF_LINKS, many: int = _MANY) -> None:
+    def __init__(
+        self,
+        root: str,
+        watch: Callable[[str], bool] = lambda _: False,
+        *,
+        leaf_links: int = _LEAF_LINKS,
+        many: int = _MANY,
+    ) -> None:
+        """List what is below ``root``. ``watch`` tells whether the kernel will say what changes in a
+        folder."""
         self._root = root
+        self._watch = watch
         self._leaf_links = leaf_links
         self._many = many
         self._bases: list[_Base] = []
         self._seen: list[_Seen] = []
-        self._leaves: list[_Seen] = []
-        self._turn = 0
         self._is_counted = False
+        self.is_watched = False
+        """Whether all folders are watched: then ``refresh`` is needed only after a change."""
         self.folders: dict[str, int] = {}
 
-    def refresh(self, *, whole: bool = True) -> bool:
-        """Look again; whether anything changed. ``whole``: at each container's folder, too. Raises
-        ``OSError`` when ``root`` itself is not there.
+    def refresh(self) -> bool:
+        """Look again; whether anything changed. Raises ``OSError`` when ``root`` itself is not there.
 
         Asking each folder for its inode and link count is several times cheaper than listing it with its
         thirty files, and says all: a sub-folder that came or went changes the count, and one that was
         replaced has another inode. Asking from a folder that is open, and not from the top, halves that.
         """
-        if self._is_counted and self._is_unchanged(whole):
+        if self._is_counted and self._is_unchanged():
             return False
         self._walk()
         return True
@@ -97,14 +103,11 @@ class FolderListing:
         for base in self._bases:
             os.close(base.fd)
         self._bases = []
-        self._is_counted = False
+        self._is_counted = self.is_watched = False
 
-    def _is_unchanged(self, whole: bool) -> bool:
-        self._turn = (self._turn + 1) % _OTHERS_EVERY
+    def _is_unchanged(self) -> bool:
         try:
-            for name, fd, state in chain(
-                self._seen, self._leaves if whole else self._leaves[self._turn :: _OTHERS_EVERY]
-            ):
+            for name, fd, state in self._seen:
                 status = os.stat(name, dir_fd=fd, follow_symlinks=False)
                 if (status.st_ino, status.st_nlink) != state:
                     return False
@@ -116,11 +119,13 @@ class FolderListing:
         self.close()
         waiting: list[tuple[str, _Base | None]] = [("", None)]
         children = links = 0
-        self._seen, self._leaves, self.folders = [], [], {}
+        self._seen, self.folders = [], {}
+        is_watched = True
         while waiting:
             path, base = waiting.pop()
             name = self._root + path if base is None else path[base.length :]
             fd = None if base is None else base.fd
+            watched = self._watch(self._root + path)  # before the look: what comes in between is said
             try:
                 # A Path for each folder and tick would cost as much as the call itself.
                 status = os.stat(name, dir_fd=fd, follow_symlinks=False)
@@ -129,8 +134,8 @@ class FolderListing:
                 if not path:
                     raise
                 continue
-            stays = state[1] == self._leaf_links and _STAY_LEAVES.search(path.rpartition("/")[2])
-            (self._leaves if stays else self._seen).append((name, fd, state))
+            is_watched &= watched
+            self._seen.append((name, fd, state))
             links += state[1] - self._leaf_links
             if path:
                 self.folders[path] = state[0]
@@ -142,6 +147,7 @@ class FolderListing:
                 waiting += [(f"{path}/{name}", base) for name in reversed(names)]
         # Not so on a file system that counts no links, or when something changed meanwhile.
         self._is_counted = links == children == len(self.folders)
+        self.is_watched = is_watched
 
     def _open(self, path: str) -> "_Base | None":
         try:
@@ -169,7 +175,11 @@ class CgroupTree:
     def __init__(
         self, hierarchies: Collection[Hierarchy], kinds: Collection[CgroupKind], *, limit: int = 2000
     ) -> None:
-        self._listings = [(hierarchy, FolderListing(hierarchy.root)) for hierarchy in hierarchies]
+        self._changes = FolderChanges()
+        self._listings = [
+            (hierarchy, FolderListing(hierarchy.root, partial(self._changes.watch, number)))
+            for number, hierarchy in enumerate(hierarchies)
+        ]
         self._kinds = frozenset(kinds)
         self._limit = limit
         self._ids: dict[str, CgroupId | None] = {}
@@ -177,8 +187,7 @@ class CgroupTree:
         self._present: list[Group] = []
         self._chosen: list[Group] = []
         """Of those that were present last, what is reported."""
-        self._quiet = 0
-        """How many looks have found no change."""
+        self._looks = 0
         self.left_out = 0
         """How many groups the limit left out of the last list."""
 
@@ -206,21 +215,21 @@ class CgroupTree:
 
     def close(self) -> None:
         """Close the folders that are held open."""
+        self._changes.close()
         for _, listing in self._listings:
             listing.close()
 
     def _refresh(self) -> bool:
-        """Look at the hierarchies; whether anything changed."""
-        listings = sorted(
-            (listing for _, listing in self._listings), key=lambda listing: len(listing.folders), reverse=True
-        )
-        changed = False
-        for number, listing in enumerate(listings):
-            whole = changed or self._quiet < _QUIET_LOOKS
-            if whole or number == 0 or (self._quiet + number) % _OTHERS_EVERY == 0:  # not all at one tick
-                changed = listing.refresh(whole=whole) or changed
-        self._quiet = 0 if changed else self._quiet + 1
-        return changed
+        """Look at the hierarchies that the kernel does not watch for us, or in which it saw a change; whether
+        there is any."""
+        changed = self._changes.drain()
+        self._looks += 1
+        is_changed = False
+        for number, (_, listing) in enumerate(self._listings):
+            is_due = (self._looks + number) % _LOOK_EVERY == 0  # not all at one tick
+            if number in changed or is_due or not listing.is_watched:
+                is_changed = listing.refresh() or is_changed
+        return is_changed
 
     def _find(self) -> list[Group]:
         group_by_key: dict[tuple[str, str], Group] = {}

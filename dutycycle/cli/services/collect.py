@@ -3,6 +3,7 @@
 import argparse
 
 from dutycycle.cli import arguments
+from dutycycle.cli.garbage import importing
 from dutycycle.cli.service import run_service
 from dutycycle.contract.settings.groups import Settings
 
@@ -20,6 +21,7 @@ def add_arguments(_parser: argparse.ArgumentParser) -> None:
 
 def run(_args: argparse.Namespace, settings: Settings) -> int:
     """Collect until a signal."""
-    from collectors.service import run as collect  # here, not above: --help need not wait for it
+    with importing():  # here, not above: --help need not wait for it
+        from collectors.service import run as collect
 
     return run_service(collect, "collect", settings)

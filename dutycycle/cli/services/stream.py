@@ -1,10 +1,9 @@
 """Runs ``dutycycle stream``: a worker of the streams app; run as many as there are partitions."""
 
 import argparse
-import gc
 
 from dutycycle.cli import arguments
-from dutycycle.cli.garbage import collect_rarely
+from dutycycle.cli.garbage import collect_rarely, importing
 from dutycycle.cli.service import run_service
 from dutycycle.contract.settings.groups import Settings
 
@@ -29,14 +28,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(_args: argparse.Namespace, settings: Settings) -> int:
     """Stream until a signal."""
-    gc.disable()  # a sixth of the imports is collecting garbage, and there is none
-    from streams.ahead import request_topics
+    with importing():  # here, not above: --help need not wait for it
+        from streams.ahead import request_topics
 
-    if settings.broker is not None:  # else it is refused below
-        request_topics(settings)
-    from streams.service import run as stream  # here, not above: --help need not wait for it
-
-    gc.freeze()
-    gc.enable()
+        if settings.broker is not None:  # else it is refused below
+            request_topics(settings)
+        from streams.service import run as stream
     collect_rarely()
     return run_service(stream, "stream", settings)

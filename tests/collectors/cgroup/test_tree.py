@@ -1,7 +1,12 @@
 """Which cgroups are reported: found in every hierarchy, none twice, the same from tick to tick."""
 
+import os
 import shutil
+import struct
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given, settings
@@ -9,6 +14,7 @@ from hypothesis import strategies as st
 
 from collectors.attribution.cgroup_path import CgroupKind
 from collectors.attribution.processes import INCLUDED
+from collectors.cgroup.changes import FolderChanges
 from collectors.cgroup.mounts import find_hierarchies
 from collectors.cgroup.tree import CgroupTree, FolderListing
 from tests.support.data.fake_host import LAYOUTS, FakeHost, pod_path
@@ -175,7 +181,15 @@ def test_pods_come_before_what_the_limit_leaves_out(tmp_path: Path) -> None:
     assert of.left_out == 2
 
 
-def test_groups_come_and_go(tmp_path: Path) -> None:
+@pytest.fixture(params=["watched", "looked at"])
+def watched(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether the kernel says what changes. A node may have used up its instances of inotify."""
+    if request.param == "looked at":
+        monkeypatch.setattr("collectors.cgroup.changes._library", SimpleNamespace())
+    return bool(request.param == "watched")
+
+
+def test_groups_come_and_go(tmp_path: Path, watched: bool) -> None:
     host = FakeHost(tmp_path, "v1")
     of = tree(host)
     assert of.groups() == []
@@ -185,30 +199,68 @@ def test_groups_come_and_go(tmp_path: Path) -> None:
     assert of.groups() == []
 
 
-def test_what_comes_in_one_hierarchy_alone_is_found_some_looks_later(tmp_path: Path) -> None:
+def test_what_comes_in_one_hierarchy_alone_is_found_at_once(tmp_path: Path, watched: bool) -> None:
     host = FakeHost(tmp_path, "v1")
     host.put(POD)
     of = tree(host)
     for _ in range(30):
         assert len(of.groups()) == 1
     host.put_in("blkio", f"/docker/{B}")
-    assert any(len(of.groups()) == 2 for _ in range(10))
+    assert len(of.groups()) == 2
 
 
-def test_what_comes_in_a_container_is_found_some_looks_later_and_another_container_at_once(
-    tmp_path: Path,
-) -> None:
+def test_what_comes_in_a_container_is_found_at_once(tmp_path: Path, watched: bool) -> None:
     host = FakeHost(tmp_path, "v1")
     host.put(POD)
     of = tree(host)
     for _ in range(30):
         (before,) = of.groups()
     host.put(f"{POD}/payload")
-    assert any(len(of.groups()[0].folders) > len(before.folders) for _ in range(10))
-    for _ in range(30):
-        of.groups()
+    assert len(of.groups()[0].folders) > len(before.folders)
     host.put(pod_path("systemd", "burstable", UID, B))
     assert len(of.groups()) == 2
+
+
+def test_no_folder_is_looked_at_while_the_kernel_watches(
+    tmp_path: Path, watched: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = FakeHost(tmp_path, "v2")
+    host.put(POD)
+    of = tree(host)
+    of.groups()
+    look = Mock(side_effect=os.stat)
+    monkeypatch.setattr(os, "stat", look)
+    for _ in range(10):
+        of.groups()
+    assert look.called is not watched
+    for _ in range(60):
+        of.groups()
+    assert look.called, "what is mounted from elsewhere may change without an event"
+
+
+def test_more_events_than_the_kernel_keeps_are_a_change_of_every_tree(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changes = FolderChanges()
+    for number, name in enumerate("ab"):
+        (tmp_path / name).mkdir()
+        assert changes.watch(number, str(tmp_path / name))
+    assert changes.drain() == set()
+    (tmp_path / "b/c").mkdir()
+    (tmp_path / "a/file").write_text("files are no folders")
+    assert changes.drain() == {1}
+    overflow = [struct.pack("iIII", -1, 0x4000, 0, 0), b""]
+    monkeypatch.setattr(changes, "_read", lambda: overflow.pop(0))
+    assert changes.drain() == {0, 1}
+    changes.close()
+    assert not changes.watch(0, str(tmp_path))
+
+
+def test_a_folder_that_is_gone_is_not_watched(tmp_path: Path) -> None:
+    changes = FolderChanges()
+    assert not changes.watch(0, str(tmp_path / "gone"))
+    assert not changes.watch(0, __file__), "a file is no folder"
+    changes.close()
 
 
 def test_a_group_in_all_hierarchies_is_found_at_once(tmp_path: Path) -> None:
@@ -310,16 +362,27 @@ folders = st.lists(st.sampled_from(["a", "b", "a/a", "a/b", "a/b/a", "b/b", "b/b
 
 
 @settings(max_examples=examples(40))
-@given(steps=st.lists(folders, max_size=6), counted=st.booleans(), many=st.sampled_from([1, 2, 8]))
-def test_any_changes_are_noticed(empty: Path, steps: list[list[str]], counted: bool, many: int) -> None:
-    """``counted`` False: a file system whose link counts say nothing of sub-folders."""
-    listing = FolderListing(str(empty), leaf_links=2 if counted else 1, many=many)
+@given(
+    steps=st.lists(folders, max_size=6), counted=st.booleans(), many=st.sampled_from([1, 2, 8]),
+    watched=st.booleans(),
+)  # fmt: skip
+def test_any_changes_are_noticed(
+    empty: Path, steps: list[list[str]], counted: bool, many: int, watched: bool
+) -> None:
+    """``counted`` False: a file system whose link counts say nothing of sub-folders. ``watched``: nothing is
+    looked at but after an event."""
+    changes = FolderChanges()
+    watch = partial(changes.watch, 7) if watched else lambda _: False
+    listing = FolderListing(str(empty), watch, leaf_links=2 if counted else 1, many=many)
     for wanted in [*steps, []]:
         for folder in sorted(present(empty), reverse=True):
             if not any(one == folder[1:] or one.startswith(f"{folder[1:]}/") for one in wanted):
                 (empty / folder[1:]).rmdir()
         for folder in wanted:
             (empty / folder).mkdir(parents=True, exist_ok=True)
-        listing.refresh()
+        if changes.drain() or not listing.is_watched:
+            listing.refresh()
+        assert listing.is_watched is watched
         assert listing.folders == present(empty)
     listing.close()
+    changes.close()

@@ -1,4 +1,4 @@
-"""A tab of a real browser without a window, by its DevTools protocol: for pages that never end to load."""
+"""A tab of a real browser without a window, by its DevTools protocol."""
 
 import asyncio
 import base64
@@ -83,6 +83,11 @@ class Tab:
             text = {"text": "\r"} if key == "Enter" and kind == "char" else {}
             code = {"Enter": 13, "Tab": 9}[key]
             await self.call("Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code, **text)
+
+    async def printed_pages(self) -> int:
+        """How many sheets it is when it is printed."""
+        answer = await self.call("Page.printToPDF")
+        return len(re.findall(rb"/Type\s*/Page\b", base64.b64decode(answer["data"])))
 
     async def picture(self) -> bytes:
         """What is seen, as a PNG."""

@@ -100,8 +100,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 raise pytest.UsageError(
                     f"{item.nodeid} is quick, but make test does not look into its folder"
                 )
-        # The Kubernetes API server is the dearest: fewer workers have one.
-        group = f"kube of {'/'.join(file.split('/')[:2])}" if "kube" in marks else need.shared
+        group = group_on_kube(file) if "kube" in marks else need.shared
         if group or served or need.shares or quick:
             item.add_marker(pytest.mark.xdist_group(group or file))
         # Tests with servers come first, which mostly wait; then those of folders that take long.
@@ -110,13 +109,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=turns.__getitem__)
 
 
+def group_on_kube(file: str) -> str:
+    """Name the group of a file whose tests use the Kubernetes API server.
+
+    It is the dearest of the servers, so the files of a folder share one. Those of tests/e2e take a quarter of
+    an hour one after another, as long as all else that a worker does: they are two groups.
+    """
+    folder, name = "/".join(file.split("/")[:2]), file.rpartition("/")[2]
+    later = folder == "tests/e2e" and name >= "test_p"
+    return f"kube of {folder}{' from p on' if later else ''}"
+
+
 class Needs(NamedTuple):
     """What all cases of a test have in common: marks of its servers, what it reaches, and what it shares.
 
     Tests of a group run one after another in one worker; a test without one runs anywhere. A file whose tests
     use a server, or share what is made for the module, is a group: each worker has servers of its own, which
     start when its first test wants them. So are those of a folder that share what its conftest makes for the
-    session. The Kubernetes API server's tests of a whole folder, such as tests/deploy, are a group. The
+    session, and those of a folder that use the Kubernetes API server (``group_on_kube``). The
     ``quick`` tests of a file are one too: dealing out thousands of tests one by one costs more than many of
     them.
     """

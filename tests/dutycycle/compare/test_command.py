@@ -1,6 +1,5 @@
 """``dutycycle compare`` as a user runs it, and its page in a real browser."""
 
-import re
 from pathlib import Path
 
 import orjson
@@ -9,7 +8,7 @@ import pytest
 from dutycycle.cli.main import main
 from dutycycle.compare.comparison import NamedRun
 from dutycycle.compare.page import html_of
-from tests.support.browser import dump, print_pages, screenshot
+from tests.support.tab import tab
 
 
 def test_folders_and_traces_are_compared(
@@ -55,14 +54,12 @@ def page(runs: dict[str, NamedRun], tmp_path_factory: pytest.TempPathFactory) ->
     return out
 
 
-def test_a_browser_draws_the_charts_and_the_page_fits(page: Path, tmp_path: Path) -> None:
-    script = "<script>document.title = document.documentElement.scrollWidth</script></body>"
-    wide = tmp_path / "wide.html"
-    wide.write_text(page.read_text().replace("</body>", script))
-    document = dump(wide, tmp_path / "profile", "--window-size=600,1200")
-    assert 'data-drawn="4"' in document
-    title = re.search(r"<title>(\d+)<", document)
-    assert title is not None
-    assert int(title[1]) <= 600
-    assert screenshot(page, tmp_path / "profile", tmp_path / "page.png", 1280, 1200) == (1280, 1200)
-    assert 1 <= print_pages(page, tmp_path / "profile", tmp_path / "page.pdf") <= 5
+async def test_a_browser_draws_the_charts_and_the_page_fits(page: Path, tmp_path: Path) -> None:
+    async with tab(tmp_path / "profile") as browser:
+        for width in (1280, 600):
+            await browser.look(width, "light")
+            await browser.open(page.as_uri())
+            await browser.wait_for("document.documentElement.dataset.drawn === '4'")
+            assert await browser.value("document.documentElement.scrollWidth <= innerWidth"), width
+        assert 1 <= await browser.printed_pages() <= 5
+        assert browser.said == []

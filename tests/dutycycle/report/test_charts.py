@@ -1,8 +1,6 @@
 """What is drawn is what was measured: gaps stay open, a cycle is whole, forecasts stand where they belong."""
 
-import re
 from dataclasses import replace
-from html import unescape
 from itertools import groupby
 from pathlib import Path
 
@@ -22,9 +20,9 @@ from dutycycle.report.charts.plot import figure_of
 from dutycycle.report.gather import Gathered
 from dutycycle.report.view import view_of
 from dutycycle.traces.frames import buckets
-from tests.support.browser import dump
 from tests.support.data.samples import gpu, nvml, record
 from tests.support.data.training_job import START_MS, UID, training_job
+from tests.support.tab import tab
 
 _CYCLE = {"cyclic": True, "period_s": 12.3, "confidence": 0.9, "since_ms": START_MS}
 _TOLD = {"ts_ms": START_MS + 90_000, "metrics": {"gpu_util_pct": _CYCLE}}
@@ -321,14 +319,18 @@ def test_a_name_with_dollars_is_no_formula(tmp_path: Path) -> None:
     assert (tmp_path / "both.svg").read_text().count("$$") >= 7
 
 
-def test_a_name_is_text_on_the_page_whatever_stands_in_it(tmp_path: Path) -> None:
+async def test_a_name_is_text_on_the_page_whatever_stands_in_it(tmp_path: Path) -> None:
     points = buckets(np.array([0, 1000, 2000]), np.ones(3), 0, 2000, 100)
     lines = [Line(f"{_ODD} {place}", "", place, points) for place in range(2)]
     charts = [
         Chart("a", _ODD, "s", lines, limits=[(_ODD, 1.0)]), Chart("b", _ODD, "%", lines, kind="heat"),
     ]  # fmt: skip
     write(charts, None, (0, 2000), tmp_path / "page.html")
-    document = dump(tmp_path / "page.html", tmp_path / "profile", "--window-size=1280,1000")
-    texts = [unescape(text) for text in re.findall(r"<text[^>]*>([^<]*)</text>", document)]
+    async with tab(tmp_path / "profile") as browser:
+        await browser.look(1280, "light")
+        await browser.open((tmp_path / "page.html").as_uri())
+        await browser.wait_for("document.documentElement.dataset.drawn === '2'")
+        texts = await browser.value("[...document.querySelectorAll('text')].map((one) => one.textContent)")
+        assert browser.said == []
     assert {f"{_ODD} 0", f"{_ODD} 1", f"{_ODD} 1 s"} <= set(texts), texts
     assert texts.count(f"{_ODD} 0") == 2  # a legend's, and a row's

@@ -1,7 +1,6 @@
 """``dutycycle report`` as a user runs it, and the page in a real browser."""
 
 import os
-import re
 import subprocess
 from pathlib import Path
 
@@ -10,8 +9,8 @@ import pytest
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.report.build import report_of, write_report
 from dutycycle.report.gather import Gathered
-from tests.support.browser import dump, print_pages, screenshot
 from tests.support.processes.warm import command
+from tests.support.tab import tab
 
 
 def dutycycle(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -102,45 +101,27 @@ def page(gathered: Gathered, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_a_browser_draws_every_chart_without_a_complaint(page: Path, tmp_path: Path) -> None:
-    charts = page.read_text().count('class="plot"')
-    document = dump(page, tmp_path / "profile", "--window-size=1280,1000")
-    assert f'data-drawn="{charts}"' in document
-    assert document.count('class="main-svg"') >= 2 * charts
-    assert len(re.findall(r'class="[^"]*scatterlayer', document)) >= charts - 1
-
-
-def test_zooming_by_the_keyboard_moves_all_charts_together(page: Path, tmp_path: Path) -> None:
-    """A script presses "+" in the first chart, as a person would, and says what each chart shows."""
-    probe = """<script>window.addEventListener('load', () => setTimeout(() => {
-      const plots = [...document.querySelectorAll('.plot[data-time]')];
-      plots[0].dispatchEvent(new KeyboardEvent('keydown', {key: '+', bubbles: true}));
-      setTimeout(() => { document.title = plots.map((one) =>
-        one._fullLayout.xaxis.range.map((at) => one._fullLayout.xaxis.r2l(at)).join('-')).join(' '); }, 500);
-    }, 500));</script></body>"""
-    page_with = tmp_path / "probe.html"
-    page_with.write_text(page.read_text().replace("</body>", probe))
-    title = re.search(r"<title>(.*?)</title>", dump(page_with, tmp_path / "profile"))
-    assert title is not None
-    ranges = set(title[1].split())
-    assert len(ranges) == 1
-    first, last = map(float, ranges.pop().split("-"))
-    assert last - first == pytest.approx(719_000 / 2, rel=0.01)
-
-
-@pytest.mark.parametrize(("width", "dark"), [(1280, False), (1280, True), (600, False)])
-def test_it_fits_its_window(page: Path, tmp_path: Path, width: int, *, dark: bool) -> None:
-    flags = ["--blink-settings=preferredColorScheme=0"] if dark else []
-    out = tmp_path / "page.png"
-    assert screenshot(page, tmp_path / "profile", out, width, 1500, *flags) == (width, 1500)
-    script = f"<script>document.title = document.documentElement.scrollWidth + ' {width}'</script></body>"
-    wide = tmp_path / "wide.html"
-    wide.write_text(page.read_text().replace("</body>", script))
-    document = dump(wide, tmp_path / "profile", f"--window-size={width},1500", *flags)
-    title = re.search(r"<title>(\d+) ", document)
-    assert title is not None
-    assert int(title[1]) <= width
-
-
-def test_it_can_be_printed(page: Path, tmp_path: Path) -> None:
-    assert 4 <= print_pages(page, tmp_path / "profile", tmp_path / "page.pdf") <= 20
+async def test_a_browser_draws_every_chart_in_every_window_and_zooms_them_together(
+    page: Path, tmp_path: Path
+) -> None:
+    shown = """[...document.querySelectorAll('.plot[data-time]')].map((plot) =>
+      plot._fullLayout.xaxis.range.map((at) => plot._fullLayout.xaxis.r2l(at)))"""
+    async with tab(tmp_path / "profile") as browser:
+        await browser.open(page.as_uri())
+        charts = await browser.value("document.querySelectorAll('.plot').length")
+        for width, scheme in ((1280, "light"), (1280, "dark"), (600, "light")):
+            await browser.look(width, scheme)
+            await browser.open(page.as_uri())
+            await browser.wait_for(f"document.documentElement.dataset.drawn === '{charts}'")
+            assert await browser.value("document.documentElement.scrollWidth <= innerWidth"), (width, scheme)
+        assert await browser.value("document.querySelectorAll('.main-svg').length") >= 2 * charts
+        assert await browser.value("document.querySelectorAll('[class*=scatterlayer]').length") >= charts - 1
+        before = await browser.value(shown)
+        await browser.value("""document.querySelector('.plot[data-time]').dispatchEvent(
+          new KeyboardEvent('keydown', {key: '+', bubbles: true}))""")
+        await browser.wait_for(f"{shown}.every(([first]) => first !== {before[0][0]})")
+        (first, last), *others = await browser.value(shown)
+        assert others == [[first, last]] * len(others)
+        assert last - first == pytest.approx(719_000 / 2, rel=0.01)
+        assert 4 <= await browser.printed_pages() <= 20
+        assert browser.said == []

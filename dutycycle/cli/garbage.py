@@ -1,9 +1,11 @@
-"""Says how often a long-lived process looks for garbage."""
+"""Says how often a long-lived process looks for garbage, and where its threads take memory from."""
 
+import ctypes
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+_M_ARENA_MAX = -8
 _YOUNG, _MIDDLE, _FULL = 5_000, 10, 140
 """Thresholds of Python's collector. A sample of eight GPUs makes some hundred objects that are gone with it:
 with Python's own 700 as the first threshold, looking for cycles among them is some 3 % of a replay. A full
@@ -27,3 +29,10 @@ def importing() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+def share_heap() -> None:
+    """Let all threads that are started from now on take memory from one heap: what the consumer's thread
+    frees is of use to the others then. Other C libraries than glibc have no such function."""
+    if (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:
+        mallopt(_M_ARENA_MAX, 1)

@@ -3,7 +3,7 @@
 import argparse
 
 from dutycycle.cli import arguments
-from dutycycle.cli.garbage import collect_rarely, importing
+from dutycycle.cli.garbage import collect_rarely, importing, share_heap
 from dutycycle.cli.service import run_service
 from dutycycle.contract.settings.groups import Settings
 
@@ -28,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(_args: argparse.Namespace, settings: Settings) -> int:
     """Stream until a signal."""
+    share_heap()
     with importing():  # here, not above: --help need not wait for it
         from streams.ahead import request_topics
 

@@ -25,7 +25,7 @@ SMALLEST = 1e-3
 ABSENT = 65_535
 """The code of what was not measured."""
 
-_ROOM = 50
+_ROOM = 20
 """Samples by which a ring grows until it has all: nobody sees ten minutes in the first one."""
 
 _ANCHOR, _SLOT, _INTERVAL = range(3)

@@ -73,16 +73,17 @@ class NodeGpus:
     def __init__(self, node: str) -> None:
         self._node = node
         self._gpus: dict[str, _Gpu] = {}
-        self._since_ms, self._ts_ms = -1, 0
+        self._since_ms, self._ts_ms, self._part_ms = -1, 0, 0
+        """When the first of its windows began and the last ended, and the latter in the last part."""
         self._places: list[tuple[str, str]] = []
         self._columns: Ints = np.zeros(0, np.int64)
         """The columns of ``NODE_ANNOTATIONS``, and of each the GPU and metric."""
         self.are_there = False
         """Is set where a column may get a window that is told."""
         self._pending: NodePart | bytes | None = None
-        """Holds the part to send next, or its JSON. It is made when windows close, not when it is sent: so
-        there is one part of a moment, whenever the checkpoint comes. Most are replaced before they are
-        sent."""
+        """Holds the part to send next, or its JSON. It is made when the node is evaluated, and not when it is
+        sent: so there is one part of a moment, whenever the checkpoint comes. Most are replaced before they
+        are sent. When windows close, those of other nodes wait."""
 
     def resize(self, series: Sequence[Series], every: Sequence[Series]) -> None:
         """Take ``series`` as the columns of windows; ``every``: those that may get one, measured or not."""
@@ -91,9 +92,8 @@ class NodeGpus:
         self._places = [(series[at].member, series[at].metric) for at in columns]
         self._columns = np.array(columns, np.int64)
 
-    def close_windows(self, closed: Sequence[ClosedWindow], ledger: UsageBank) -> None:
-        """Windows have closed, and ``ledger`` has all ticks until now."""
-        before_ms = self._ts_ms
+    def close_windows(self, closed: Sequence[ClosedWindow]) -> None:
+        """Take the maxima of windows that have closed."""
         if self._since_ms < 0:
             self._since_ms = min(window.start_ms for window in closed)
         for window in closed:
@@ -103,8 +103,6 @@ class NodeGpus:
             for (uuid, metric), maximum in zip(self._places, maxima, strict=True):
                 if not isnan(maximum):
                     self._recent(uuid, metric).add(end_ms, maximum)
-        if self._ts_ms > before_ms:
-            self._make_part(ledger)
 
     def _recent(self, uuid: str, metric: str) -> RecentMaximum:
         gpu = self._gpus.get(uuid)
@@ -115,20 +113,24 @@ class NodeGpus:
             known = gpu.maxima[metric] = RecentMaximum()
         return known
 
-    def _make_part(self, ledger: UsageBank) -> None:
+    @property
+    def is_due(self) -> bool:
+        """Tell whether windows have closed since the last part."""
+        return self._ts_ms > self._part_ms
+
+    def make_part(self, ledger: UsageBank) -> None:
+        """Make the part of now, unless nothing has closed since one was sent; ``ledger`` has all ticks."""
+        if not self.is_due and self._pending is None:
+            return
+        self._part_ms = self._ts_ms
         self._pending = NodePart(
-            node=self._node, ts_ms=self._ts_ms, since_ms=self._since_ms,
+            node=self._node, ts_ms=self._part_ms, since_ms=self._since_ms,
             gpus={uuid: self._gpus[uuid].analysis() for uuid in sorted(self._gpus)},
             totals=ledger.of_gpus(), pods=ledger.of_pods_on_gpus(),
         )  # fmt: skip
 
-    def close(self, ledger: UsageBank) -> None:
-        """The input has ended: the last part says what the last evaluation found, too."""
-        if self._pending is not None:
-            self._make_part(ledger)
-
     def evaluated(self, analysis: Evaluation) -> None:
-        """Cycles and trends that changed. They are sent with the next window that closes."""
+        """Take the cycles and trends that changed. They are in the next part."""
         for column, result in analysis.cycles_of_subjects():
             if column.kind == "gpu":
                 gpu = self._gpus.setdefault(column.member, _Gpu())
@@ -145,9 +147,9 @@ class NodeGpus:
         self._gpus = {uuid: gpu for uuid, gpu in self._gpus.items() if uuid in members}
 
     def flush(self) -> list[Emission]:
-        """Return the part of the node, if a window has closed since the last call."""
+        """Return the part of the node, if one was made since the last call."""
         part, self._pending = self._encoded(), None
-        return [] if part is None else [ProducerRecord("node-parts", self._node, part, self._ts_ms)]
+        return [] if part is None else [ProducerRecord("node-parts", self._node, part, self._part_ms)]
 
     def _encoded(self) -> bytes | None:
         """Return the JSON of the part to send next."""
@@ -163,14 +165,14 @@ class NodeGpus:
         }
         part = self._encoded()
         pending = None if part is None else part.decode()
-        return {"gpus": gpus, "times": [self._since_ms, self._ts_ms], "pending": pending}
+        return {"gpus": gpus, "times": [self._since_ms, self._ts_ms, self._part_ms], "pending": pending}
 
     def restore(self, plain: dict[str, Any]) -> None:
         """Take over a snapshot."""
         for uuid, (cyclic, period_s, slope_per_s, maxima) in plain["gpus"].items():
             recent = {metric: RecentMaximum(falling) for metric, falling in maxima.items()}
             self._gpus[uuid] = _Gpu(cyclic, period_s, slope_per_s, recent)
-        self._since_ms, self._ts_ms = plain["times"]
+        self._since_ms, self._ts_ms, self._part_ms = plain["times"]
         self._pending = None if plain["pending"] is None else plain["pending"].encode()
 
 

@@ -40,7 +40,7 @@ from streams.operators.usage.bank import UsageBank
 from streams.operators.workload.channels import SPAN_MS
 from streams.operators.workload.spans import SpanBank
 
-SNAPSHOT_VERSION = 30
+SNAPSHOT_VERSION = 31
 
 
 class TickReader(Protocol):
@@ -222,6 +222,9 @@ class NodeOperator:
         self._frozen.judge(last_ms)
         self._spans.set_frozen(self._frozen.since_ms)
         emissions = self._tell(self._analysis.evaluate(last_ms)) + self._spans.ended()
+        if self._gpus.is_due:
+            self._count()
+            self._gpus.make_part(self._usage)
         self._retire(last_ms - self._config.retire_ms)
         return emissions
 
@@ -295,8 +298,7 @@ class NodeOperator:
 
     def _emit_closed_windows(self, closed: list[ClosedWindow]) -> list[Emission]:
         if closed and self._gpus.are_there:
-            self._count()
-            self._gpus.close_windows(closed, self._usage)
+            self._gpus.close_windows(closed)
         return [out for window in closed for out in self._window_records.of(window)]
 
     def _columns(self, layout: Layout) -> Ints:
@@ -384,7 +386,7 @@ class NodeOperator:
         if self._last_ms > self._closed_ms:
             self._closed_ms = self._last_ms
             emissions += self._tell(self._analysis.evaluate(self._last_ms))
-            self._gpus.close(self._usage)
+            self._gpus.make_part(self._usage)
         return emissions + self._spans.close() + self._usage.flush() + self._days.flush() + self.flush()
 
     def snapshot(self) -> Snapshot:

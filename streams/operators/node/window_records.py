@@ -5,6 +5,7 @@ window at once, and a compiled loop puts them where they belong in a form of all
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -103,9 +104,15 @@ class WindowRecords:
             if any(mine):
                 records.append((key, head))
                 bodies.append(_body(metrics, mine))
-        labels = b"\n".join(bodies).split(_PLACE)
-        ends = np.cumsum([len(label) for label in labels], dtype=np.int64)
-        return _Form(records, bytes_of(b"".join(labels)), ends)
+        return _Form(records, *_labels(b"\n".join(bodies)))
+
+
+@lru_cache(maxsize=256)
+def _labels(bodies: bytes) -> tuple[Bytes, Ints]:
+    """Return what stands between the places of these bodies, in one piece, and where each part of it ends. It
+    is kept once for all nodes that measure the same."""
+    labels = bodies.split(_PLACE)
+    return bytes_of(b"".join(labels)), np.cumsum([len(label) for label in labels], dtype=np.int64)
 
 
 def _body(metrics: Sequence[str], counts: Sequence[int]) -> bytes:

@@ -79,10 +79,10 @@ def test_logarithms_keep_a_value_to_a_tenth_of_a_percent() -> None:
 
 def test_a_ring_has_room_for_what_was_reached_alone() -> None:
     ring, sizes = Ring(600, 1000, 1), []
-    for second in (0, 49, 50, 599, 5000):
+    for second in (0, 19, 20, 599, 5000):
         ring.extend(START_MS + np.array([1000 * second]), np.ones((1, 1)))
         sizes.append(len(ring.snapshot()["kept"]) // 4)
-    assert sizes == [50, 50, 100, 600, 600]
+    assert sizes == [20, 20, 40, 600, 600]
 
 
 @pytest.mark.parametrize("store", [EXACT, LOGARITHMS], ids=["exact", "logarithms"])

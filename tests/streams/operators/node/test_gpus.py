@@ -103,6 +103,17 @@ def test_nothing_is_sent_unless_a_window_closed_and_a_gpu_that_is_gone_is_forgot
     assert of(node.flush(), "node-parts")[-1]["gpus"].keys() == {"GPU-0"}
 
 
+def test_a_part_is_that_of_the_last_evaluation_whenever_it_is_sent() -> None:
+    def sent_after(seconds: int) -> list[Emission]:
+        node = operator()
+        fed(node, range(seconds))
+        return [out for out in node.flush() if isinstance(out, ProducerRecord) and out.topic == "node-parts"]
+
+    evaluated, closed = sent_after(22), sent_after(31)
+    assert closed == evaluated != []
+    assert sent_after(32) != evaluated
+
+
 def test_a_maximum_is_that_of_the_last_hour() -> None:
     chance = random.Random(1)  # noqa: S311 - not a secret
     recent, values = RecentMaximum(), [chance.uniform(0, 100) for _ in range(1000)]

@@ -243,14 +243,25 @@ def test_a_network_that_is_not_the_pods_own_is_left_out(
     assert pod.containers[0].cpu_util_pct == 0
 
 
-def test_a_pods_network_survives_the_process_it_was_seen_through(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("is_reaped", "netns", "rate"),
+    [(True, "net:[2]", 3000), (False, "net:[2]", 3000), (True, "net:[3]", None)],
+    ids=["ended", "waits to be reaped", "in another namespace are other counters"],
+)
+def test_a_pods_network_survives_the_process_it_was_seen_through(
+    tmp_path: Path, netns: str, rate: float | None, *, is_reaped: bool
+) -> None:
     host = network_host(tmp_path, "net:[2]")
+    if not is_reaped:
+        host.write("proc/70/comm", "python\n")
     watched = Watched(host)
     watched.tick()
+    if not is_reaped:
+        gone(host)
     host.put(POD, pids=(71,))
-    host.process(71, POD, netns="net:[2]")
+    host.process(71, POD, netns=netns)
     host.network(71, eth0=(4000, 100), eth1=(0, 0))
-    assert watched.sample().pods[0].net_rx_bytes_per_s == 3000
+    assert watched.sample().pods[0].net_rx_bytes_per_s == rate
 
 
 def test_a_process_that_is_there_is_not_searched_again(tmp_path: Path) -> None:
@@ -261,28 +272,6 @@ def test_a_process_that_is_there_is_not_searched_again(tmp_path: Path) -> None:
     host.put(POD, pids=(71, 70))
     host.network(70, lo=(5, 5), eth0=(3000, 100), eth1=(0, 0))
     assert watched.sample().pods[0].net_rx_bytes_per_s == 2000
-
-
-def test_a_process_that_waits_to_be_reaped_gives_its_place_to_another(tmp_path: Path) -> None:
-    host = network_host(tmp_path, "net:[2]")
-    host.write("proc/70/comm", "python\n")
-    watched = Watched(host)
-    watched.tick()
-    gone(host)
-    host.put(POD, pids=(71,))
-    host.process(71, POD, netns="net:[2]")
-    host.network(71, eth0=(4000, 100), eth1=(0, 0))
-    assert watched.sample().pods[0].net_rx_bytes_per_s == 3000
-
-
-def test_another_namespace_has_other_counters(tmp_path: Path) -> None:
-    host = network_host(tmp_path, "net:[2]")
-    watched = Watched(host)
-    watched.tick()
-    host.put(POD, pids=(71,))
-    host.process(71, POD, netns="net:[3]")
-    host.network(71, eth0=(4000, 100))
-    assert watched.sample().pods[0].net_rx_bytes_per_s is None
 
 
 def test_the_life_of_a_synthetic_pod(tmp_path: Path) -> None:

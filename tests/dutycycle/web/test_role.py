@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -12,47 +12,24 @@ import pytest
 
 from dutycycle.contract.errors import SettingError
 from dutycycle.contract.settings.groups import Settings
-from dutycycle.contract.settings.load import load
-from dutycycle.contract.topics import TOPICS, full_name
-from dutycycle.kafka.embedded import EmbeddedBroker
 from dutycycle.telemetry.events import Telemetry
 from sinks.serve.service import run
 from tests.support.kafka import send
 from tests.support.servers.ports import free_port
 from tests.support.sinks.scheduling import gpu, nvml
-from tests.support.waiting import until
-
-_ANSWER_S = 60.0
-
-
-@pytest.fixture
-def settings() -> Iterator[Settings]:
-    names = [full_name(Settings().topic_prefix, name) for name in TOPICS]
-    with EmbeddedBroker(dict.fromkeys(names, 2)) as broker:
-        yield load(
-            {
-                "DUTYCYCLE_NODE": "n", "DUTYCYCLE_BROKER": broker.url, "DUTYCYCLE_PARTITIONS": "2",
-                "DUTYCYCLE_SERVE_LISTEN": f"127.0.0.1:{free_port()}",
-            }
-        )  # fmt: skip
+from tests.support.sinks.serving import ANSWER_S, serving
 
 
 @asynccontextmanager
-async def serving(settings: Settings, *roles: str) -> AsyncIterator[aiohttp.ClientSession]:
-    telemetry, stop = Telemetry("serve"), asyncio.Event()
-    task = asyncio.create_task(run(roles, settings, telemetry, stop))
-    try:
-        await until(lambda: telemetry.status.readiness_error() is None, _ANSWER_S, working=task)
-        async with aiohttp.ClientSession(f"http://{settings.serve_listen}") as client:
-            yield client
-    finally:
-        stop.set()
-        await asyncio.wait_for(task, _ANSWER_S)
+async def client_of(settings: Settings, *roles: str) -> AsyncIterator[aiohttp.ClientSession]:
+    """A client of the page that these roles serve."""
+    async with serving(settings, *roles), aiohttp.ClientSession(f"http://{settings.serve_listen}") as client:
+        yield client
 
 
 async def page_with(client: aiohttp.ClientSession, path: str, words: str) -> str:
     """The page at ``path``, once it has ``words``."""
-    end_s = asyncio.get_running_loop().time() + _ANSWER_S
+    end_s = asyncio.get_running_loop().time() + ANSWER_S
     while asyncio.get_running_loop().time() < end_s:
         async with client.get(path) as response:
             text = await response.text()
@@ -63,10 +40,10 @@ async def page_with(client: aiohttp.ClientSession, path: str, words: str) -> str
 
 
 @pytest.mark.parametrize("roles", [("web",), ("metrics", "web")])
-async def test_it_shows_what_comes_in(settings: Settings, roles: tuple[str, ...]) -> None:
-    async with serving(settings, *roles) as client:
+async def test_it_shows_what_comes_in(serve_settings: Settings, roles: tuple[str, ...]) -> None:
+    async with client_of(serve_settings, *roles) as client:
         now_ms = round(time.time() * 1000)
-        await send(settings, [("nvml-samples", "node-a", nvml(gpu(), node="node-a", ts_ms=now_ms))])
+        await send(serve_settings, [("nvml-samples", "node-a", nvml(gpu(), node="node-a", ts_ms=now_ms))])
         await page_with(client, "/gpus", "node-a")
         assert "dutycycle serve" in await page_with(client, "/fleet", "node-a")
         async with client.get("/fleet", headers={"Host": "rebound.example"}) as response:
@@ -74,21 +51,21 @@ async def test_it_shows_what_comes_in(settings: Settings, roles: tuple[str, ...]
             assert "default-src 'none'" in response.headers["Content-Security-Policy"]
 
 
-async def test_where_others_reach_it_a_token_is_needed(settings: Settings) -> None:
-    open_to_all = replace(settings, serve_listen="0.0.0.0:0", serve_plain="on")
+async def test_where_others_reach_it_a_token_is_needed(serve_settings: Settings) -> None:
+    open_to_all = replace(serve_settings, serve_listen="0.0.0.0:0", serve_plain="on")
     with pytest.raises(SettingError, match=r"DUTYCYCLE_SERVE_LISTEN=0\.0\.0\.0:0.*DUTYCYCLE_WEB_TOKEN"):
         await run(("web",), open_to_all, Telemetry("web"), asyncio.Event())
 
 
-async def test_plain_http_for_others_has_to_be_asked_for(settings: Settings, tmp_path: Path) -> None:
+async def test_plain_http_for_others_has_to_be_asked_for(serve_settings: Settings, tmp_path: Path) -> None:
     file = tmp_path / "token"
-    asking = replace(settings, serve_listen=f"0.0.0.0:{free_port()}", web_token=str(file))
+    asking = replace(serve_settings, serve_listen=f"0.0.0.0:{free_port()}", web_token=str(file))
     with pytest.raises(SettingError, match=r"DUTYCYCLE_SERVE_LISTEN=0\.0\.0\.0:\d+: .*give the certificate"):
         await run(("web",), asking, Telemetry("web"), asyncio.Event())
     plain = replace(asking, serve_plain="on")
     with pytest.raises(SettingError, match=r"DUTYCYCLE_SERVE_PLAIN=on: is for web alone: give extender"):
         await run(("web", "extender"), plain, Telemetry("serve"), asyncio.Event())
-    async with serving(plain, "web") as client:
+    async with client_of(plain, "web") as client:
         await page_with(client, "/fleet", "Sign in")
         signed_in = {"Authorization": f"Bearer {file.read_text().strip()}"}
         async with client.get("/fleet", headers=signed_in) as answer:

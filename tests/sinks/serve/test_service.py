@@ -3,7 +3,7 @@
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import aiohttp
@@ -12,47 +12,25 @@ import pytest
 from dutycycle.contract.errors import SettingError
 from dutycycle.contract.records.samples import GpuProcess
 from dutycycle.contract.settings.groups import Settings
-from dutycycle.contract.settings.load import load
-from dutycycle.contract.topics import TOPICS, full_name
-from dutycycle.kafka.embedded import EmbeddedBroker
 from dutycycle.telemetry.events import BROKER_UNREACHABLE, Telemetry
 from sinks.events import EXTENDER_SERVES
 from sinks.prometheus.series import SeriesRows
 from sinks.serve.roles import chosen_roles
-from sinks.serve.service import run
 from tests.support.kafka import send
 from tests.support.servers.kube.scheduler import gpu_pod
-from tests.support.servers.ports import free_port
 from tests.support.sinks.scheduling import gpu, nvml
+from tests.support.sinks.serving import ANSWER_S, serving
 from tests.support.waiting import until
 
 ASKED = {"Pod": gpu_pod("ml", "new"), "NodeNames": ["a", "b"]}
-ANSWER_S = 60.0
-
-
-@pytest.fixture
-def settings() -> Iterator[Settings]:
-    names = [full_name(Settings().topic_prefix, name) for name in TOPICS]
-    with EmbeddedBroker(dict.fromkeys(names, 2)) as broker:
-        yield load(
-            {
-                "DUTYCYCLE_NODE": "n", "DUTYCYCLE_BROKER": broker.url, "DUTYCYCLE_PARTITIONS": "2",
-                "DUTYCYCLE_SERVE_LISTEN": f"127.0.0.1:{free_port()}",
-            }
-        )  # fmt: skip
 
 
 @asynccontextmanager
-async def serving(settings: Settings, *roles: str) -> AsyncIterator[Telemetry]:
-    telemetry, stop = Telemetry("serve"), asyncio.Event()
-    task = asyncio.create_task(run(roles, settings, telemetry, stop))
-    try:
-        await until(lambda: telemetry.status.readiness_error() is None, ANSWER_S, working=task)
-        await until(lambda: telemetry.count(EXTENDER_SERVES) > 0, ANSWER_S, working=task)
+async def scheduling(settings: Settings) -> AsyncIterator[Telemetry]:
+    """Series and an extender, which answers."""
+    async with serving(settings, "metrics", "extender") as telemetry:
+        await until(lambda: telemetry.count(EXTENDER_SERVES) > 0, ANSWER_S)
         yield telemetry
-    finally:
-        stop.set()
-        await asyncio.wait_for(task, ANSWER_S)
 
 
 async def ask(settings: Settings) -> list[tuple[str, int]]:
@@ -69,10 +47,10 @@ async def feed(settings: Settings) -> None:
     await send(settings, [("nvml-samples", sample.node, sample) for sample in samples])
 
 
-async def test_one_process_has_series_and_answers_the_scheduler(settings: Settings) -> None:
-    await feed(settings)
-    async with serving(settings, "metrics", "extender") as telemetry:
-        scores = dict(await ask(settings))
+async def test_one_process_has_series_and_answers_the_scheduler(serve_settings: Settings) -> None:
+    await feed(serve_settings)
+    async with scheduling(serve_settings) as telemetry:
+        scores = dict(await ask(serve_settings))
         assert scores["b"] > scores["a"]
         page = telemetry.metrics.page().decode()
         assert 'dutycycle_gpu_memory_used_bytes{gpu="0",node="b",uuid="GPU-0"}' in page
@@ -83,7 +61,7 @@ async def test_one_process_has_series_and_answers_the_scheduler(settings: Settin
 
 
 async def test_a_scrape_that_takes_long_delays_neither_records_nor_answers(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
+    serve_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, over = threading.Event(), threading.Event()
 
@@ -92,14 +70,14 @@ async def test_a_scrape_that_takes_long_delays_neither_records_nor_answers(
         assert over.wait(4 * ANSWER_S)
         return ()
 
-    async with serving(settings, "metrics", "extender") as telemetry:
+    async with scheduling(serve_settings) as telemetry:
         monkeypatch.setattr(SeriesRows, "rows", slow_rows)
         scrape = asyncio.create_task(asyncio.to_thread(telemetry.metrics.page))
         await until(begun.is_set, ANSWER_S)
-        before = await ask(settings)
-        await feed(settings)
+        before = await ask(serve_settings)
+        await feed(serve_settings)
         deadline_s = time.monotonic() + ANSWER_S
-        while await ask(settings) == before:
+        while await ask(serve_settings) == before:
             assert time.monotonic() < deadline_s, "the samples were not taken"
         assert not scrape.done()
         over.set()

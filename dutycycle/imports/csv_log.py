@@ -11,7 +11,17 @@ from typing import Any
 
 from dutycycle.contract.units import NAME_PATTERN
 from dutycycle.imports.moments import Clock, Ticks
-from dutycycle.imports.quantities import TEXTS, Column, Row, complete, is_measured, read_cells, read_words
+from dutycycle.imports.quantities import (
+    HELD_COUNTERS,
+    TEXTS,
+    Column,
+    HeldShares,
+    Row,
+    complete,
+    is_measured,
+    read_cells,
+    read_words,
+)
 from dutycycle.imports.spellings import (
     KEYS,
     DecimalMark,
@@ -127,6 +137,7 @@ class CsvReader:
         if self._decimal.remark:
             self.notes.remarks[self._decimal.remark] = None
         self._amounts: set[int] = set()
+        self._held = HeldShares()
         self._doubtful: list[tuple[int, Column]] = []
         self._memory_shares: dict[str, _MemoryShare] = {}
         self._columns: dict[int | None, list[tuple[int, Column]]] = {}
@@ -395,7 +406,16 @@ class CsvReader:
         rows = [{name: value for name, value in row.items() if value is not None} for row in rows]
         for row in rows:
             complete(row)
+            self._take_held_shares(row, node, ts_ms)
         return [Row(ts_ms, row, node) for row in rows]
+
+    def _take_held_shares(self, row: dict[str, Any], node: str | None, ts_ms: int) -> None:
+        """Put shares of the time in place of the counters of what held the clocks down."""
+        gpu = f"{node} {row.get('uuid', row.get('index'))}"
+        for name in HELD_COUNTERS.keys() & row.keys():
+            share = self._held.share_pct(gpu, name, 1000 * row.pop(name), ts_ms)
+            if share is not None:
+                row[HELD_COUNTERS[name]] = share
 
     def _split_row(self, line: str) -> list[str]:
         """Give the cells of a row; of another number than columns where it is wrong."""

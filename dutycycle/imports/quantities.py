@@ -225,6 +225,17 @@ def _quantity(name: str, limits: Range) -> Quantity:
 
 
 _SECONDS = {"s": 1, "sec": 1, "secs": 1, "second": 1, "seconds": 1, "ms": 0.001, "us": 1e-6, "ns": 1e-9}
+HELD_REASONS = {
+    "sw power capping": "sw_power_cap_pct",
+    "sync boost": "sync_boost_pct",
+    "sw thermal slowdown": "sw_thermal_pct",
+    "hw thermal slowdown": "hw_thermal_pct",
+    "hw power braking": "power_brake_pct",
+}
+"""What nvidia-smi calls the counters of the time in which something held the clocks down: what they grow by
+is a share of the time."""
+HELD_COUNTERS = {f"{share}_counter_us": share for share in HELD_REASONS.values()}
+"""The columns of these counters, which a row of ``Gpu`` does not have."""
 QUANTITIES: Mapping[str, Quantity] = {
     **{name: _quantity(name, limits) for name, limits in LIMITS.items()},
     "mem_free_bytes": _quantity("mem_free_bytes", LIMITS["mem_total_bytes"]),
@@ -232,6 +243,7 @@ QUANTITIES: Mapping[str, Quantity] = {
     "mem_used_pct": _quantity("mem_used_pct", PCT),
     "time": Quantity(_SECONDS, "", 0, 1e20),
     **{name: Quantity({"": 1}, "", 0, 2**48, whole=True) for name in logged.COUNTS},
+    **{name: Quantity({"us": 1, "ms": 1e3, "s": 1e6}, "us", 0, 2**63, whole=True) for name in HELD_COUNTERS},
     "index": Quantity({"": 1}, "", 0, 1024, whole=True),
     "pid": Quantity({"": 1}, "", 0, 2**31, whole=True),
 }
@@ -271,6 +283,9 @@ class Column:
 
     def read_value(self, cell: str) -> Any:
         """Give the value; None for what was not measured or no GPU has. Raises ``ValueError``."""
+        words = logged.WORDS.get(self.field, {})
+        if cell.lower() in words:
+            return words[cell.lower()]
         if not is_measured(cell):
             return None
         quantity = self._quantity

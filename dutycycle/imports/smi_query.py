@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from collectors.throttle import throttle_names
+from dutycycle.contract.health import logged
 from dutycycle.imports.moments import Clock
-from dutycycle.imports.quantities import Column, HeldShares, Row, is_measured
+from dutycycle.imports.quantities import HELD_REASONS, Column, HeldShares, Row, is_measured
 
 _LINE = re.compile(r"(?P<indent> *)(?P<name>\S.*?) *(?: : ?(?P<value>.*))?").fullmatch
 _GPU = re.compile(r"GPU (?P<bus>[0-9A-F]{4,8}:[0-9A-F]{2}:[0-9A-F]{2}\.[0-9A-F])", re.IGNORECASE).fullmatch
@@ -62,25 +63,13 @@ _FIGURES = {
 }
 """By the path of a value in the tree of its GPU."""
 _WORDS: Mapping[str, tuple[str, Mapping[str, int]]] = {
-    "gpu recovery action": (
-        "recovery_action",
-        {"none": 0, "reset": 1, "gpu reset": 1, "reboot": 2, "node reboot": 2, "drain p2p": 3,
-         "drain and reset": 4},
-    ),
+    "gpu recovery action": ("recovery_action", logged.WORDS["recovery_action"]),
     "gpu reset status/reset required": ("recovery_action", {"no": 0, "yes": 1}),
     "gpu reset status/drain and reset recommended": ("recovery_action", {"yes": 4}),
-    "fabric/state": ("fabric_state", {"not started": 1, "in progress": 2, "completed": 3}),
-    "fabric/health/summary": ("fabric_health", {"healthy": 1, "unhealthy": 2, "limited capacity": 3}),
-}  # fmt: skip
-"""Of values that are words NVIDIA's number; another word is left out."""
-_HELD = {
-    "sw power capping": "sw_power_cap_pct",
-    "sync boost": "sync_boost_pct",
-    "sw thermal slowdown": "sw_thermal_pct",
-    "hw thermal slowdown": "hw_thermal_pct",
-    "hw power braking": "power_brake_pct",
+    "fabric/state": ("fabric_state", logged.WORDS["fabric_state"]),
+    "fabric/health/summary": ("fabric_health", logged.WORDS["fabric_health"]),
 }
-"""Counters of microseconds: what they grow by is a share of the time."""
+"""Of values that are words NVIDIA's number; another word is left out."""
 _ECC = re.compile(
     r"ecc errors/volatile/(?:(sram|dram) (un)?correctable.*|(single|double) bit/total)"
 ).fullmatch
@@ -159,8 +148,8 @@ class SmiQueryReader:
             self._gpu.setdefault("throttle", [])
             if value.lower() == "active":
                 self._gpu["throttle"].append(reason[1].replace(" ", "_"))
-        elif (counter := _COUNTER(path)) and counter[1] in _HELD and self._ts_ms is not None:
-            field, us = _HELD[counter[1]], int(value.split()[0])
+        elif (counter := _COUNTER(path)) and counter[1] in HELD_REASONS and self._ts_ms is not None:
+            field, us = HELD_REASONS[counter[1]], int(value.split()[0])
             share = self._held.share_pct(self._gpu["uuid"], field, 1000 * us, self._ts_ms)
             if share is not None:
                 self._gpu[field] = share

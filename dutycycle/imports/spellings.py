@@ -62,6 +62,14 @@ _SPELLINGS = {
     "process_name": "process name|process",
     **{row.field: row.smi for row in GPU_ROWS if row.smi},
     **logged.SPELLINGS,
+    **{
+        f"{share}_counter_us": f"clock event reasons counters {reason}"
+        for share, reason in {
+            "sw_power_cap_pct": "sw power limit", "sync_boost_pct": "sync boost",
+            "sw_thermal_pct": "sw thermal slowdown", "hw_thermal_pct": "hw thermal slowdown",
+            "power_brake_pct": "hw power brake slowdown|clock event reasons counters hw power brake",
+        }.items()
+    },
 }  # fmt: skip
 """The words of each spelling, in any order; of several in one log the first counts."""
 _FIELDS: dict[frozenset[str], tuple[str, int]] = {

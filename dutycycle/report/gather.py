@@ -13,6 +13,7 @@ from dutycycle.contract.catalogue import (
     CONTAINER_METRICS,
     GPU_ROWS,
     HOST_METRICS,
+    MIG_METRICS,
     POD_CGROUP_METRICS,
     names,
 )
@@ -40,6 +41,7 @@ GPU_COLUMNS = (
 (``contract.metering``); ``working_pct``: the part of it in which the GPU was busy and worked;
 ``untouched``: 1 while pods hold it and no process is on it, 0 otherwise;
 ``throttle``: a place in ``Gathered.throttles``."""
+SLICE_COLUMNS = tuple(name for name in GPU_COLUMNS if name in MIG_METRICS)
 HOST_COLUMNS = tuple(name for name in HOST_METRICS if name not in CAPACITIES)
 POD_COLUMNS = tuple(name for name in POD_CGROUP_METRICS if name not in CAPACITIES)
 _SUMMED = tuple(name for name in POD_COLUMNS if name in CONTAINER_METRICS and name != "cpu_throttled_pct")
@@ -48,8 +50,17 @@ Plain = dict[str, Any]
 
 
 @dataclass(slots=True)
+class TracedSlice:
+    """Holds one MIG slice of a GPU, and the uids of the pods that it was given to."""
+
+    frame: Frame = field(default_factory=lambda: Frame(SLICE_COLUMNS))
+    users: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True)
 class TracedGpu:
-    """Holds one GPU of the trace, and from when to when each pod used it or had it."""
+    """Holds one GPU of the trace, and from when to when each pod used it or had it; ``slices``: of one that
+    is divided, by uuid."""
 
     node: str
     index: int
@@ -59,6 +70,18 @@ class TracedGpu:
     power_limit_w: float | None = None
     frame: Frame = field(default_factory=lambda: Frame(GPU_COLUMNS))
     users: dict[str, list[int]] = field(default_factory=dict)
+    slices: dict[str, TracedSlice] = field(default_factory=dict)
+
+    def add_slices(self, ts_ms: int, gpu: Gpu) -> None:
+        """Take what the slices of the GPU tell of themselves, and whose they are."""
+        for piece in gpu.mig or ():
+            traced = self.slices.setdefault(piece.uuid, TracedSlice())
+            traced.frame.add(ts_ms, {name: getattr(piece, name) for name in SLICE_COLUMNS})
+            traced.users |= {
+                given.pod_uid
+                for given in gpu.allocated or ()
+                if given.mig == piece.uuid and given.pod_uid is not None
+            }
 
 
 @dataclass(slots=True)
@@ -148,6 +171,7 @@ class Gathered:
             traced.mem_total_bytes = gpu.mem_total_bytes or traced.mem_total_bytes
             traced.power_limit_w = gpu.power_limit_w or traced.power_limit_w
             traced.frame.add(sample.ts_ms, self._of_gpu(gpu, raw))
+            traced.add_slices(sample.ts_ms, gpu)
             # The uids of the pods with a process on a GPU, or to which it was given
             named = [user.pod_uid for user in gpu.processes or ()] + [
                 user.pod_uid for user in gpu.allocated or ()

@@ -36,7 +36,8 @@ class View:
 
     ``subjects``: the keys of the pods and jobs whose insights count. ``others``: pods that used the same GPUs
     meanwhile, whose use is in the figures of these GPUs too. ``is_of_one``: it is of one job or pod, so that
-    its GPUs can be set against what that one did.
+    its GPUs can be set against what that one did. ``slices``: the ticks of MIG slices, of a job or pod those
+    that it was given.
     """
 
     title: str
@@ -48,6 +49,7 @@ class View:
     subjects: dict[str, str]
     others: list[str]
     is_of_one: bool = True
+    slices: Sequence[FrameTicks] = ()
 
     @property
     def nodes(self) -> list[str]:
@@ -96,6 +98,7 @@ def _everything(gathered: Gathered, first_ms: int, last_ms: int) -> View:
         subjects=subjects,
         others=[],
         is_of_one=len({_job_uid(gathered, uid) or uid for uid in users}) <= 1,
+        slices=_slices_of(gathered.gpus.values(), None, first_ms, last_ms),
     )
 
 
@@ -132,7 +135,20 @@ def _of_subject(gathered: Gathered, subject: TraceSubject) -> View:
         hosts=_host_views(gathered, nodes, first_ms, last_ms),
         subjects=subjects,
         others=sorted(_named(gathered, uid) for uid in others),
+        slices=_slices_of(mine.values(), uids, first_ms, last_ms),
     )
+
+
+def _slices_of(
+    gpus: Iterable[TracedGpu], uids: Collection[str] | None, first_ms: int, last_ms: int
+) -> list[FrameTicks]:
+    """Return the MIG slices that these pods were given; all for None."""
+    return [
+        piece.frame.between(first_ms, last_ms)
+        for gpu in gpus
+        for piece in gpu.slices.values()
+        if uids is None or not piece.users.isdisjoint(uids)
+    ]
 
 
 def _span_of(

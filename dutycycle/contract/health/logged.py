@@ -42,8 +42,20 @@ SPELLINGS = {
     "remap_failed": "remapped rows failure|row remap failure",
     "pcie_replays": "pcie replay counter|pcie replay|pcie replay count|replays since reset",
     "xid": "xid|xid error|xid errors|last xid",
+    "recovery_action": "recovery action",
+    "fabric_state": "fabric state",
+    "fabric_health": "fabric health summary|fabric health",
 }  # fmt: skip
 """As in ``spellings``."""
+WORDS: Mapping[str, Mapping[str, int]] = {
+    "recovery_action": {
+        "none": 0, "reset": 1, "gpu reset": 1, "reboot": 2, "node reboot": 2, "drain p2p": 3,
+        "drain and reset": 4,
+    },
+    "fabric_state": {"not started": 1, "in progress": 2, "completed": 3},
+    "fabric_health": {"healthy": 1, "unhealthy": 2, "limited capacity": 3},
+}  # fmt: skip
+"""NVIDIA's numbers by the words of nvidia-smi."""
 
 
 def read_flag(text: str) -> bool:

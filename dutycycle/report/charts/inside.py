@@ -42,8 +42,9 @@ def layers_of(ticks: FrameTicks) -> dict[str, Floats]:
 
 
 def time_chart(view: View) -> Chart | None:
-    """Draw where the time of all GPUs goes, one layer upon the other; None where no utilization is known."""
-    gpus = [gpu.ticks for gpu in view.gpus if np.isfinite(gpu.ticks["gpu_util_pct"]).any()]
+    """Draw where the time of all GPUs and MIG slices goes, one layer upon the other; None where no
+    utilization is known."""
+    gpus = [ticks for ticks in _inside(view) if np.isfinite(ticks["gpu_util_pct"]).any()]
     if not gpus:
         return None
     parts = [FrameTicks(ticks.times, layers_of(ticks)) for ticks in gpus]
@@ -63,34 +64,36 @@ def time_chart(view: View) -> Chart | None:
         if counted
         else "By utilization alone: these GPUs do not tell what they do while they are in use."
     )
-    note += " Mean over all GPUs." if len(gpus) > 1 else ""
-    return Chart(
-        "gpu-time", "Where the GPUs' time goes" if len(gpus) > 1 else "Where the GPU's time goes", "%", lines,
-        kind="stack", note=note, most=100,
-    )  # fmt: skip
+    is_sliced = not any(np.isfinite(gpu.ticks["gpu_util_pct"]).any() for gpu in view.gpus)
+    what = "MIG slice" if is_sliced else "GPU"
+    if len(gpus) > 1:
+        note += f" Mean over all {what}s{' and MIG slices' if view.slices and not is_sliced else ''}."
+    whose = f"{what}s'" if len(gpus) > 1 else f"{what}'s"
+    return Chart("gpu-time", f"Where the {whose} time goes", "%", lines, kind="stack", note=note, most=100)
 
 
 def plane_chart(view: View, chosen: ShownCycle | None) -> Chart | None:
     """Draw tensor over DRAM activity: a dot for each part of the cycle, or of the run where it has none. None
     where they were not both measured."""
-    gpus = [gpu for gpu in view.gpus if _known(gpu.ticks).any()]
+    gpus = [ticks for ticks in _inside(view) if _known(ticks).any()]
     if not gpus:
         return None
-    tick_ms = max(*(gpu.ticks.step_ms for gpu in gpus), 1)
-    if chosen is None:
+    tick_ms = max(*(ticks.step_ms for ticks in gpus), 1)
+    of_cycle = [] if chosen is None else [gpu.ticks for gpu in chosen.gpus if _known(gpu.ticks).any()]
+    if chosen is None or not of_cycle:
         span_ms = view.last_ms - view.first_ms + 1
         period_ms, from_ms, to_ms = float(span_ms), float(view.first_ms), view.last_ms + 1
         parts = max(min(_WINDOWS, span_ms // max(tick_ms, _LEAST_WINDOW_MS)), 1)
         name, note = f"means of {digits(span_ms / parts / 1000)} s", "The darker a dot, the later."
     else:
         period_ms = 1000 * chosen.period_s
-        gpus = [gpu for gpu in chosen.gpus if _known(gpu.ticks).any()]
+        gpus = of_cycle
         from_ms, to_ms = chosen.from_ms, chosen.to_ms
         parts = min(_PHASES, round(period_ms / tick_ms))
         name = f"parts of the cycle of {digits(period_ms / 1000)} s ({chosen.name})"
         note = f"Means over the last cycles, up to {FOLD_PERIODS}. The darker a dot, the later in the cycle."
     sums, count = np.zeros((2, parts)), np.zeros(parts)
-    for ticks in (gpu.ticks for gpu in gpus):
+    for ticks in gpus:
         which = _known(ticks) & (ticks.times >= from_ms) & (ticks.times < to_ms)
         place = ((ticks.times[which] - from_ms) % period_ms / period_ms * parts).astype(int)
         count += np.bincount(place, minlength=parts)
@@ -106,6 +109,11 @@ def plane_chart(view: View, chosen: ShownCycle | None) -> Chart | None:
         spots=[Spots(name, x, y)], across="DRAM activity (%)",
         limits=[("tensor cores reach", _FULL_TENSOR_PCT)], limits_across=[("memory reaches", _FULL_DRAM_PCT)],
     )  # fmt: skip
+
+
+def _inside(view: View) -> list[FrameTicks]:
+    """Return whose inside may be known: of GPUs, and of the slices of those that are divided."""
+    return [*(gpu.ticks for gpu in view.gpus), *view.slices]
 
 
 def _known(ticks: FrameTicks) -> npt.NDArray[np.bool_]:

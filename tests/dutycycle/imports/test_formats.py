@@ -693,3 +693,28 @@ def test_a_unit_that_is_doubtful_is_said_with_its_mend(
 def test_a_comma_that_may_part_thousands_is_not_read() -> None:
     with pytest.raises(ValueError, match="'81,559' is no mem_used_bytes"):
         rows(smi(), "timestamp\tmemory.used [MiB]\n1605188891\t81,559\n")
+
+
+def test_counters_of_what_held_the_clocks_down_and_words_of_nvidia_smi_are_read() -> None:
+    counters = ("sw_power_cap", "sync_boost", "sw_thermal_slowdown", "hw_thermal_slowdown",
+                "hw_power_brake_slowdown")  # fmt: skip
+    names = ["timestamp", "index", *(f"clocks_event_reasons_counters.{name} [us]" for name in counters)]
+    names += ["gpu_recovery_action", "fabric.state"]
+    log = f"""{", ".join(names)}
+2026/11/28 10:00:00.000, 0, 1000 us, 0 us, 5 us, 0 us, [N/A], None, Completed
+2026/11/28 10:00:00.000, 1, 9000 us, 0 us, 5 us, 0 us, [N/A], N/A, N/A
+2026/11/28 10:00:02.000, 0, 501000 us, 0 us, 5 us, 2000010 us, [N/A], Drain and Reset, In Progress
+2026/11/28 10:00:02.000, 1, 8000 us, 0 us, 5 us, 0 us, [N/A], Reset, Later Words
+"""
+    reader = smi()
+    first, other, second, began_anew = (row.fields for row in rows(reader, log))
+    assert first == {"index": 0, "recovery_action": 0, "fabric_state": 3}
+    assert other == {"index": 1}
+    assert second == {
+        "index": 0, "sw_power_cap_pct": 25, "sync_boost_pct": 0, "sw_thermal_pct": 0, "hw_thermal_pct": 100,
+        "recovery_action": 4, "fabric_state": 2,
+    }  # fmt: skip
+    zero = {"sync_boost_pct": 0, "sw_thermal_pct": 0, "hw_thermal_pct": 0}
+    assert began_anew == {"index": 1, "recovery_action": 1} | zero
+    assert reader.notes.unused == ()
+    assert reader.notes.unreadable == {"fabric.state": (1, "'Later Words' is no fabric_state")}

@@ -170,3 +170,43 @@ def test_the_page_and_the_pictures_have_both(tmp_path: Any) -> None:
     assert page.count('data-chart="gpu-time"') == page.count('data-chart="gpu-plane"') == 1
     pictures = write_pictures([shown["gpu-time"], shown["gpu-plane"]], [], tmp_path)
     assert all(one.stat().st_size > 5000 for one in pictures)
+
+
+def on_slices(seconds: int = 60) -> Gathered:
+    """Two pods on a slice each of one GPU, of which itself nothing is counted."""
+    work = {"p": (12.0, 72.0), "q": (70.0, 30.0)}
+    slices = [
+        {"uuid": f"MIG-{uid}", "gpu_util_pct": 90, "sm_active_pct": 80, "tensor_active_pct": tensor,
+         "dram_active_pct": dram}
+        for uid, (tensor, dram) in work.items()
+    ]  # fmt: skip
+    given = [{"pod_uid": uid, "namespace": "ml", "pod": uid, "mig": f"MIG-{uid}"} for uid in work]
+    whole = gpu(0, power_w=500, mig=slices, allocated=given)
+    pods = [
+        record(
+            "pods", uid, {"v": 1, "uid": uid, "namespace": "ml", "name": uid, "node": "a", "phase": "Running"}
+        )
+        for uid in work
+    ]
+    ticks = [record("nvml-samples", "a", nvml(at, [whole]), at) for at in range(seconds)]
+    return gather_records([*pods, *ticks], Settings())
+
+
+def test_a_pod_on_a_slice_has_the_drawings_of_its_own_slice() -> None:
+    run = on_slices()
+    for pod, tensor, dram in (("p", 12, 72), ("q", 70, 30)):
+        view = view_of(run, pod=pod)
+        chart, plane = time_chart(view), plane_chart(view, shown_cycle(run, view))
+        assert chart is not None
+        assert plane is not None
+        assert chart.title == "Where the MIG slice's time goes"
+        assert {line.name: np.nanmean(line.points.mean) for line in chart.lines} == pytest.approx(
+            {TENSOR: tensor, SM: 80 - tensor, EMPTY: 10, IDLE: 10}
+        )
+        (spots,) = plane.spots
+        assert (set(spots.x), set(spots.y)) == ({dram}, {tensor})
+    chart = time_chart(view_of(run))
+    assert chart is not None
+    assert chart.title == "Where the MIG slices' time goes"
+    assert "Mean over all MIG slices." in (chart.note or "")
+    assert np.nanmean(chart.lines[0].points.mean) == pytest.approx(41)

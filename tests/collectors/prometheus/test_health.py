@@ -8,7 +8,7 @@ from collectors.base import Tick
 from collectors.prometheus.dcgm.fields import Vocabulary
 from collectors.prometheus.dcgm.health import DcgmHealth
 from collectors.prometheus.series import NewSample
-from dutycycle.contract.records.health import GpuEvent
+from dutycycle.contract.records.health import GpuEvent, HealthCounters
 from dutycycle.contract.records.samples import Allocation, Gpu, NvmlSample
 
 GIVEN = (Allocation(pod_uid="p", namespace="ml", pod="bert-0"), Allocation(namespace="ml", pod="unknown"))
@@ -82,6 +82,9 @@ CASES: dict[str, tuple[list[Values], list[Found]]] = {
     "a recovery action": (
         [{"GPU_RECOVERY_ACTION": 0}, {"GPU_RECOVERY_ACTION": 1}], [[], [("recovery_action", 1, 1)]],
     ),
+    "a fabric with less": (
+        [{"FABRIC_HEALTH_SUMMARY": 1}, {"FABRIC_HEALTH_SUMMARY": 3}], [[], [("fabric_health", 3, 1)]],
+    ),
     "what DCGM does not have": (
         [{"ECC_DBE_VOL_TOTAL": 0}, {"ECC_DBE_VOL_TOTAL": 0x7FFFFFFFFFFFFFF0}], [[], []],
     ),
@@ -93,6 +96,15 @@ CASES: dict[str, tuple[list[Values], list[Found]]] = {
 def test_what_is_told_of_each_scrape(scrapes: list[Values], expected: list[Found]) -> None:
     scraped = Scraped()
     assert [incidents(scraped.events(values)) for values in scrapes] == expected
+
+
+def test_where_errors_were_is_told() -> None:
+    names: Values = {"ECC_DBE_VOL_DEV": 1, "ECC_DBE_VOL_SRM": 2, "ECC_DBE_AGG_DEV": 3, "ECC_DBE_AGG_SRM": 4}
+    (event,) = Scraped().events(names)
+    assert event.counters == HealthCounters(
+        ecc_uncorrected_dram=1, ecc_uncorrected_sram=2, ecc_lifetime_uncorrected_dram=3,
+        ecc_lifetime_uncorrected_sram=4,
+    )  # fmt: skip
 
 
 def test_an_event_names_the_pods_that_have_the_gpu() -> None:

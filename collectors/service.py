@@ -19,7 +19,7 @@ from collectors.publish.outbox import Outbox
 from collectors.publish.publisher import Publisher
 from collectors.publish.spool import Spool
 from collectors.runner import Runner
-from dutycycle.contract.catalogue import USUAL_ACTIVITY
+from dutycycle.contract.catalogue import ACTIVITY_METRICS, ENGINE_METRICS, USUAL_ACTIVITY
 from dutycycle.contract.settings.folders import state_folder
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import DEFAULT_PREFIX, SAMPLE_TOPICS
@@ -86,7 +86,7 @@ def collectors(settings: Settings, telemetry: Telemetry, pods: PodsCollector | N
         yield PrometheusCollector(
             source,
             telemetry,
-            AnswerReader(settings),
+            AnswerReader(settings, _left_out(settings.gpu_activity)),
             uid_of=uid_of,
             retire_s=settings.retire,
             health=settings.gpu_health == "on",
@@ -190,6 +190,12 @@ async def _tick(
     await asyncio.wait({sending, ticking}, return_when=asyncio.FIRST_COMPLETED)
     stop.set()  # a signal came, or the broker refuses us for good
     await ticking
+
+
+def _left_out(chosen: str) -> set[str]:
+    """Return the metrics that ``gpu_activity`` leaves out of what an exporter tells."""
+    known = {*ACTIVITY_METRICS, *ENGINE_METRICS}
+    return set() if chosen == "on" else known - {*_activity(chosen)}
 
 
 def _activity(chosen: str) -> tuple[str, ...]:

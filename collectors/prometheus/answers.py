@@ -1,7 +1,7 @@
 """Reads what each answer of a Prometheus teaches: names, units, nodes, clusters and exporters. Pure."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from collectors.prometheus.containers import without_pod_sums
@@ -45,15 +45,17 @@ class LeftOut(NamedTuple):
 class AnswerReader:
     """Learns from each answer, and gives its series with labels that the rest of the code knows.
 
-    Raises ``SettingError`` for names that stand for nothing.
+    ``without``: fields of GPUs that are not read. Raises ``SettingError`` for names that stand for nothing.
     """
 
-    def __init__(self, settings: PrometheusSettings | None = None) -> None:
+    def __init__(
+        self, settings: PrometheusSettings | None = None, without: Set[str] = frozenset()
+    ) -> None:  # fmt: skip
         settings = settings or PrometheusSettings()
         cluster_label = settings.prometheus_cluster
         if cluster_label and "=" in cluster_label:  # only one cluster is asked for
             cluster_label = None
-        self.vocabulary = Vocabulary(dict(settings.prometheus_names))
+        self.vocabulary = Vocabulary(dict(settings.prometheus_names), without)
         self.exporters = Exporters()
         self.clusters = Clusters(cluster_label)
         self.nodes = NodeNames()

@@ -6,7 +6,7 @@ Three vocabularies are in use. Version 1 has ``dcgm_gpu_utilization``; later one
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -113,10 +113,12 @@ class Vocabulary:
     """Translates the names and units of exporters into ours.
 
     ``names``: more names of metrics and labels, each with the known one that it stands for: a name above, a
-    field of ours, or one of ``LABELS``.
+    field of ours, or one of ``LABELS``. ``without``: fields that are not read.
     """
 
-    def __init__(self, names: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, names: Mapping[str, str] | None = None, without: Set[str] = frozenset()
+    ) -> None:  # fmt: skip
         given = dict(names or {})
         for name, known in given.items():
             if known not in _TARGETS:
@@ -127,7 +129,9 @@ class Vocabulary:
         own = {
             name: _FIELDS.get(known) or Field(known) for name, known in given.items() if known not in LABELS
         }
-        self._fields = dict(_FIELDS) | own
+        self._fields = {
+            name: field for name, field in (dict(_FIELDS) | own).items() if field.name not in without
+        }
         self._ranks = _RANKS | {name: len(_RANKS) + at for at, name in enumerate(own)}
         self._labels = {name: known for name, known in given.items() if known in LABELS}
         self.shares = tuple(name for name, field in self._fields.items() if field.name in SHARES)

@@ -8,12 +8,16 @@ from typing import Any
 import pytest
 
 from collectors.prometheus.answers import AnswerReader
+from collectors.prometheus.collector import PrometheusCollector
 from collectors.prometheus.dcgm.fields import Vocabulary
 from collectors.prometheus.identity.pods import PodIndex
 from collectors.prometheus.series import NewSample, ScrapedSeries
+from collectors.service import collectors
 from dutycycle.contract.errors import SettingError
 from dutycycle.contract.records.samples import Allocation, Gpu, MigDevice
 from dutycycle.contract.settings.groups import PrometheusSettings
+from dutycycle.contract.settings.load import load
+from dutycycle.telemetry.events import Telemetry
 from tests.support.data.prometheus_samples import (
     IN_POD,
     OTHER_UID,
@@ -40,6 +44,32 @@ def gpus(
 
 def gpu(**fields: Any) -> Gpu:
     return Gpu(uuid="GPU-1", index=0, model="NVIDIA H200", **fields)
+
+
+@pytest.mark.parametrize(
+    ("setting", "absent"),
+    [
+        ("on", set()),
+        ("off", {"sm_active_pct", "tensor_active_pct", "enc_util_pct"}),
+        ("-sm_active_pct", {"sm_active_pct", "enc_util_pct"}),
+        ("tensor_active_pct,enc_util_pct", {"sm_active_pct"}),
+    ],
+)
+def test_what_the_setting_leaves_out_is_not_asked_for(setting: str, absent: set[str]) -> None:
+    told = {
+        "sm_active_pct": ("PROF_SM_ACTIVE", 0.12), "enc_util_pct": ("DEV_ENC_UTIL", 3),
+        "tensor_active_pct": ("PROF_TENSOR_UTIL_RATIO", 0.04),
+        "gpu_util_pct": ("DEV_GPU_UTIL", 100),
+    }  # fmt: skip
+    settings = load({}, {"prometheus": "http://127.0.0.1:1", "gpu_activity": setting})
+    (collector,) = collectors(settings, Telemetry("test"), None)
+    assert isinstance(collector, PrometheusCollector)
+    reader = collector._reader
+    (found,) = gpus([dcgm(name, value) for name, value in told.values()], PodIndex(), reader)
+    assert {field for field in told if getattr(found, field) is None} == absent
+    assert {
+        field for field, (name, _) in told.items() if f"_{name}|" not in f"{reader.vocabulary.selector}|"
+    } == absent
 
 
 @pytest.mark.parametrize(

@@ -48,9 +48,7 @@ class AnswerReader:
     ``without``: fields of GPUs that are not read. Raises ``SettingError`` for names that stand for nothing.
     """
 
-    def __init__(
-        self, settings: PrometheusSettings | None = None, without: Set[str] = frozenset()
-    ) -> None:  # fmt: skip
+    def __init__(self, settings: PrometheusSettings | None = None, without: Set[str] = frozenset()) -> None:
         settings = settings or PrometheusSettings()
         cluster_label = settings.prometheus_cluster
         if cluster_label and "=" in cluster_label:  # only one cluster is asked for

@@ -116,9 +116,7 @@ class Vocabulary:
     field of ours, or one of ``LABELS``. ``without``: fields that are not read.
     """
 
-    def __init__(
-        self, names: Mapping[str, str] | None = None, without: Set[str] = frozenset()
-    ) -> None:  # fmt: skip
+    def __init__(self, names: Mapping[str, str] | None = None, without: Set[str] = frozenset()) -> None:
         given = dict(names or {})
         for name, known in given.items():
             if known not in _TARGETS:

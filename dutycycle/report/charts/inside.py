@@ -44,7 +44,11 @@ def layers_of(ticks: FrameTicks) -> dict[str, Floats]:
 def time_chart(view: View) -> Chart | None:
     """Draw where the time of all GPUs and MIG slices goes, one layer upon the other; None where no
     utilization is known."""
-    gpus = [ticks for ticks in _inside(view) if np.isfinite(ticks["gpu_util_pct"]).any()]
+    whole, slices = (
+        [ticks for ticks in parts if np.isfinite(ticks["gpu_util_pct"]).any()]
+        for parts in ([gpu.ticks for gpu in view.gpus], view.slices)
+    )
+    gpus = [*whole, *slices]
     if not gpus:
         return None
     parts = [FrameTicks(ticks.times, layers_of(ticks)) for ticks in gpus]
@@ -64,10 +68,9 @@ def time_chart(view: View) -> Chart | None:
         if counted
         else "By utilization alone: these GPUs do not tell what they do while they are in use."
     )
-    is_sliced = not any(np.isfinite(gpu.ticks["gpu_util_pct"]).any() for gpu in view.gpus)
-    what = "MIG slice" if is_sliced else "GPU"
+    what = "GPU" if whole else "MIG slice"
     if len(gpus) > 1:
-        note += f" Mean over all {what}s{' and MIG slices' if view.slices and not is_sliced else ''}."
+        note += f" Mean over all {what}s{' and MIG slices' if whole and slices else ''}."
     whose = f"{what}s'" if len(gpus) > 1 else f"{what}'s"
     return Chart("gpu-time", f"Where the {whose} time goes", "%", lines, kind="stack", note=note, most=100)
 
@@ -75,7 +78,7 @@ def time_chart(view: View) -> Chart | None:
 def plane_chart(view: View, chosen: ShownCycle | None) -> Chart | None:
     """Draw tensor over DRAM activity: a dot for each part of the cycle, or of the run where it has none. None
     where they were not both measured."""
-    gpus = [ticks for ticks in _inside(view) if _known(ticks).any()]
+    gpus = [ticks for ticks in (*(gpu.ticks for gpu in view.gpus), *view.slices) if _known(ticks).any()]
     if not gpus:
         return None
     tick_ms = max(*(ticks.step_ms for ticks in gpus), 1)
@@ -109,11 +112,6 @@ def plane_chart(view: View, chosen: ShownCycle | None) -> Chart | None:
         spots=[Spots(name, x, y)], across="DRAM activity (%)",
         limits=[("tensor cores reach", _FULL_TENSOR_PCT)], limits_across=[("memory reaches", _FULL_DRAM_PCT)],
     )  # fmt: skip
-
-
-def _inside(view: View) -> list[FrameTicks]:
-    """Return whose inside may be known: of GPUs, and of the slices of those that are divided."""
-    return [*(gpu.ticks for gpu in view.gpus), *view.slices]
 
 
 def _known(ticks: FrameTicks) -> npt.NDArray[np.bool_]:

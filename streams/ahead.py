@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections.abc import Iterable
 from contextlib import suppress
 
 from dutycycle.contract.errors import DutycycleError
@@ -10,8 +11,12 @@ from dutycycle.contract.topics import TOPICS
 from dutycycle.kafka.topics import ensure_topics
 from streams.names import changelogs, check_settings, sources
 
-OUTPUTS = tuple(name for name, topic in TOPICS.items() if "streams" in topic.writer)
-"""What the chosen analyses do not write is not created (``dutycycle.kafka.topics``)."""
+
+def split_topics(sources: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Return the topics whose partitions belong together, and those that a worker only writes. What the
+    chosen analyses do not write is not created (``dutycycle.kafka.topics``)."""
+    alike = list(dict.fromkeys((*sources, "node-parts")))
+    return alike, [name for name, topic in TOPICS.items() if "streams" in topic.writer and name not in alike]
 
 
 def request_topics(settings: Settings) -> None:
@@ -25,7 +30,6 @@ def request_topics(settings: Settings) -> None:
 
 
 async def _request(settings: Settings) -> None:
-    read = dict.fromkeys((*sources(settings).values(), "node-parts"))
-    outputs = [name for name in OUTPUTS if name not in read]
+    alike, outputs = split_topics(sources(settings).values())
     with suppress(DutycycleError):  # the start meets the same, and says it
-        await ensure_topics(settings, read, outputs=outputs, changelogs=changelogs(settings), verify=False)
+        await ensure_topics(settings, alike, outputs=outputs, changelogs=changelogs(settings), verify=False)

@@ -11,7 +11,7 @@ from dutycycle.kafka.membership import verify_membership
 from dutycycle.kafka.reachability import StoppedError, run_until, wait_for_topics
 from dutycycle.telemetry import events
 from dutycycle.telemetry.events import Telemetry
-from streams.ahead import OUTPUTS
+from streams.ahead import split_topics
 from streams.app import app_id, changelog_topics, create_streams_app, group_protocol
 from streams.operators.base import Stage
 from streams.runtime import events as state_events
@@ -54,7 +54,6 @@ async def run_stages(
 
 
 async def _topics(settings: Settings, stages: Sequence[Stage], telemetry: Telemetry) -> dict[str, int]:
-    alike = list(dict.fromkeys((*(stage.source for stage in stages), "node-parts")))
-    outputs = [name for name in OUTPUTS if name not in alike]
+    alike, outputs = split_topics(stage.source for stage in stages)
     changelogs = changelog_topics(settings, stages)
     return await wait_for_topics(settings, telemetry, alike, outputs=outputs, changelogs=changelogs)

@@ -6,9 +6,9 @@ import pytest
 
 from dutycycle.contract.errors import SettingError
 from dutycycle.contract.settings.load import load
-from dutycycle.contract.topics import full_name
+from dutycycle.contract.topics import TOPICS, full_name
 from dutycycle.kafka.topics import topics_there
-from streams.ahead import OUTPUTS, request_topics
+from streams.ahead import request_topics
 from streams.names import changelogs, sources
 from tests.support.servers.kafka.broker import RunningBroker
 
@@ -24,7 +24,8 @@ async def test_all_that_the_worker_asks_for_is_made(kafka: RunningBroker, topic_
     settings = load(kafka.settings() | {"DUTYCYCLE_TOPIC_PREFIX": topic_prefix, "DUTYCYCLE_PARTITIONS": "2"})
     request_topics(settings)
     join()
-    names = [*sources(settings).values(), *OUTPUTS]
+    outputs = [name for name, topic in TOPICS.items() if "streams" in topic.writer]
+    names = [*sources(settings).values(), *outputs]
     wanted = {*changelogs(settings), *(full_name(topic_prefix, name) for name in names)}
     assert set(await topics_there(settings, wanted)) == wanted
 

@@ -24,7 +24,9 @@ LEVEL, SLOPE, NEWEST, MEAN, VARIANCE, SEEN_MS, COUNT = range(ROWS)
 BEGUN = 2
 """Values after which a series has a level and a slope."""
 FORECASTERS = 3
-"""Persistence, the damped line, and the slow mean."""
+"""Persistence, the damped line, and the slow mean,"""
+SLOW_MEAN = 2
+"""which is this of them."""
 MEAN_S = 180.0
 """Time constant of the slow mean."""
 TOO_LARGE = 1e30

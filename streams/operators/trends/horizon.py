@@ -4,7 +4,9 @@ A forecast is kept until its moment comes and is then compared with what was mea
 nearest. So the interval is that of errors really made at this horizon, and needs no model of how errors grow;
 before enough were made, there is no forecast. The forecasters' blend is told where, as it was made before the
 moment came, it was nearer than what is simplest, that the value stays as it is (persistence); else that is
-told, with the interval of its own errors. That a cycle was found says nothing yet of that.
+told, with the interval of its own errors. That a cycle was found says nothing yet of that. After a step that
+leaves the blend's interval and does not come back, persistence is told at once: how good the blend was says
+nothing of what comes now.
 Of the errors the mean root counts, which a few large ones move less than a mean square. The weights are those
 of J. M. Bates and C. W. J. Granger 1969 with a higher power. The 5 % and 95 % points follow the share of
 misses (adaptive conformal inference, I. Gibbs and E. Candès 2021). While a series has a cycle, forecasters
@@ -28,6 +30,7 @@ from streams.operators.trends.holt import (
     NEWEST,
     RESET_MS,
     SEEN_MS,
+    SLOW_MEAN,
     Holt,
     expect,
     is_known,
@@ -46,17 +49,18 @@ MEDIANS = slice(LINE + 1, LINE + 1 + len(MEDIANS_OF))
 SEASONAL = slice(MEDIANS.stop, MEDIANS.stop + SEASONS)
 """The forecasters that know the cycle."""
 MODELS = SEASONAL.stop
-ROWS = MODELS + 8
-STILL, ROOT, COUNT, BELOW, ABOVE, GAIN, SQUARE, PERIOD = range(MODELS, ROWS)
+ROWS = MODELS + 10
+STILL, ROOT, COUNT, BELOW, ABOVE, STILL_BELOW, STILL_ABOVE, GAIN, SQUARE, PERIOD = range(MODELS, ROWS)
 """Rows after the forecasters' mean absolute errors: the mean roots of persistence's errors and of the
-blend's, the number of errors seen, how many standard errors the 5 % and 95 % points lie away, by how much
-persistence is further off than the blend, mean and mean square, and the period that is known (s)."""
+blend's, the number of errors seen, how many standard errors the 5 % and 95 % points lie away, the blend's and
+persistence's, by how much persistence is further off than the blend, mean and mean square, and the period
+that is known (s)."""
 POINTS = slice(BELOW, GAIN)
 """The rows of the 5 % and 95 % points."""
-KEPT = MODELS + 3
-BLEND, LOW, HIGH = range(MODELS, KEPT)
+KEPT = MODELS + 5
+BLEND, LOW, HIGH, STILL_LOW, STILL_HIGH = range(MODELS, KEPT)
 """Rows of a kept forecast, all less the value of then: each forecaster's, their blend, and the 5 % and 95 %
-points that were made of the errors."""
+points that were made of the errors, the blend's and persistence's."""
 METHODS = ("persistence", "blend", "exhaustion")
 """How a value is forecast: it stays as it is; the forecasters' blend; on the way to the announced end."""
 PERSISTENCE, BLENDED, EXHAUSTION = range(len(METHODS))
@@ -66,6 +70,10 @@ their errors (F. X. Diebold and R. S. Mariano 1995), and by such a share of pers
 COMPARED, BORROWED = 6.0, 10.0
 """known from so many errors at least, of which those that overlap in time count as one. Those at the next
 shorter horizon count as up to so many more: what comes back to its mean within a minute does so in five."""
+STEPPED_S = 30.0
+"""A series has stepped if its newest value, and those at the forecasts before, one for each such part of the
+horizon, lie beyond the blend's interval. One alone is an outlier, which comes back; farther ahead, what lasts
+longer does, too."""
 NEAR = 4
 """A moment was measured if a tick came within a quarter of the horizon."""
 MISS, STEP = 0.04, 0.25
@@ -117,6 +125,14 @@ def _blended(forecasts: Floats, errors: Floats) -> float:
 
 
 @kernel
+def _learn_points(moved: float, low: float, high: float, points: Floats) -> None:
+    """Move the two ``points`` of an interval, in standard errors, by whether a value missed it."""
+    points[0] += STEP * max(points[0], 1.0) * ((moved < low) - MISS)
+    points[1] += STEP * max(points[1], 1.0) * ((moved > high) - MISS)
+    points[0], points[1] = max(points[0], 0.0), max(points[1], 0.0)
+
+
+@kernel
 def _learn_one(moved: float, kept: Floats, state: Floats) -> None:
     """Learn the errors of one series, which ``moved`` by so much since it was forecast."""
     other = np.isnan(kept[SEASONAL.start]) == (state[PERIOD] > 0)
@@ -132,6 +148,7 @@ def _learn_one(moved: float, kept: Floats, state: Floats) -> None:
             state[model] += error
     faster = min(FASTER * weight, 1.0)
     state[STILL] += (np.sqrt(abs(moved)) - state[STILL]) * faster
+    _learn_points(moved, kept[STILL_LOW], kept[STILL_HIGH], state[STILL_BELOW : STILL_ABOVE + 1])
     # A forecast from before the cycle was found, or its end, says nothing of how wrong they are now.
     if other:
         return
@@ -140,9 +157,7 @@ def _learn_one(moved: float, kept: Floats, state: Floats) -> None:
     gain = abs(moved) - abs(moved - kept[BLEND])
     state[GAIN] += (gain - state[GAIN]) * weight
     state[SQUARE] += (gain * gain - state[SQUARE]) * weight
-    state[BELOW] += STEP * max(state[BELOW], 1.0) * ((moved < kept[LOW]) - MISS)
-    state[ABOVE] += STEP * max(state[ABOVE], 1.0) * ((moved > kept[HIGH]) - MISS)
-    state[BELOW], state[ABOVE] = max(state[BELOW], 0.0), max(state[ABOVE], 0.0)
+    _learn_points(moved, kept[LOW], kept[HIGH], state[BELOW : ABOVE + 1])
 
 
 @entry(
@@ -235,18 +250,39 @@ def _spread(overlap: float, root: float, count: float) -> tuple[float, bool]:
 
 
 @kernel
+def _has_stepped(models: Floats, latest: Floats, newest: float) -> bool:
+    """Tell whether all of the ``latest`` values lie beyond the blend's interval on the far side of the slow
+    mean: those of a ramp, which the blend runs ahead of, lie between the two. What was foretold to the byte
+    has no interval to leave."""
+    low, high, mean = models[LOW], models[HIGH], models[SLOW_MEAN]
+    if not high > low:
+        return False
+    for value in latest:
+        off = value - newest
+        if not ((off > high and mean < 0) or (off < low and mean > 0)):
+            return False
+    return True
+
+
+@kernel
 def _points(
-    overlap: float, worth: bool, announced: bool, of_it: Floats, models: Floats
+    overlap: float, worth: bool, announced: bool, latest: Floats, newest: float, of_it: Floats, models: Floats
 ) -> tuple[float, float, float, int, bool]:
     """Return value, 5 % and 95 % point of what is told, less the newest value, its place in ``METHODS``, and
-    whether enough errors are known. The blend and the points are written to ``models``, to be kept."""
+    whether enough errors are known. The blend and the points are written to ``models``, to be kept.
+    ``latest``: the newest values, of which the last is the ``newest``."""
     models[BLEND] = _blended(models, of_it)
-    value, root, method = 0.0, of_it[STILL], PERSISTENCE
+    error, enough = _spread(overlap, of_it[ROOT], of_it[COUNT])
+    models[LOW] = models[BLEND] - of_it[BELOW] * error
+    models[HIGH] = models[BLEND] + of_it[ABOVE] * error
+    error, _ = _spread(overlap, of_it[STILL], of_it[COUNT])
+    models[STILL_LOW], models[STILL_HIGH] = -of_it[STILL_BELOW] * error, of_it[STILL_ABOVE] * error
+    value, low, high, method = 0.0, models[STILL_LOW], models[STILL_HIGH], PERSISTENCE
+    if worth and not of_it[PERIOD] > 0:
+        worth = not _has_stepped(models, latest, newest)
     if announced or worth:
-        value, root, method = models[BLEND], of_it[ROOT], EXHAUSTION if announced else BLENDED
-    error, enough = _spread(overlap, root, of_it[COUNT])
-    low, high = value - of_it[BELOW] * error, value + of_it[ABOVE] * error
-    models[LOW], models[HIGH] = low, high
+        value, low, high = models[BLEND], models[LOW], models[HIGH]
+        method = EXHAUSTION if announced else BLENDED
     # No record says two things: the way to the announced end lies within the interval.
     if announced:
         low, high = min(low, models[LINE]), max(high, models[LINE])
@@ -322,8 +358,9 @@ def _forecast(
             models[:MODELS] -= newest
             if not (known and ahead_s[row] <= YOUNG * age_s and unseen_s <= ahead_s[row]):
                 continue
+            latest = before[-1 - max(int(np.ceil(ahead_s[row] / STEPPED_S)), 1) :, column]
             value, low, high, method, enough = _points(
-                overlap[row], worth[row, column], announced, of_it, models
+                overlap[row], worth[row, column], announced, latest, newest, of_it, models
             )
             if not enough:
                 continue

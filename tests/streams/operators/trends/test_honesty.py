@@ -12,7 +12,17 @@ from bench.generators_age import CURVES, curve
 from bench.insight.tables_age import Covered, covered
 from streams.operators.columns.arrays import Floats
 from streams.operators.trends.bank import TrendBank, TrendForecast
-from streams.operators.trends.horizon import COUNT, GAIN, ROWS, SQUARE, _worth
+from streams.operators.trends.horizon import (
+    ABOVE,
+    BELOW,
+    COUNT,
+    GAIN,
+    ROWS,
+    SQUARE,
+    STILL_ABOVE,
+    STILL_BELOW,
+    _worth,
+)
 
 START_MS = 1_700_000_000_000
 SEEDS = range(12)
@@ -125,6 +135,39 @@ def test_a_blend_that_was_hardly_better_is_not_told() -> None:
     state[0, GAIN] = [0.3, 0.8]
     state[0, SQUARE] = state[0, GAIN] ** 2
     assert _worth(np.ones(1), state).tolist() == [[False, True]]
+
+
+@pytest.mark.parametrize(("first", "persistent"), [
+    pytest.param(60, True, id="step"), pytest.param(61, False, id="outlier"),
+])  # fmt: skip
+@pytest.mark.parametrize("change", [50.0, -50.0])
+def test_after_a_step_the_newest_value_is_told_at_once_and_after_an_outlier_the_usual_one(
+    first: int, persistent: bool, change: float
+) -> None:
+    """Ticks come later than before as the step comes, so that no error of the blend is known yet."""
+    rows, bank = 60 + noise(2.0, 20)[:62], TrendBank(20)
+    rows[first:] += change
+    for tick, row in enumerate(rows):
+        bank.update(START_MS + 11_000 * min(tick, 59) + 20_000 * max(tick - 59, 0), row)
+        forecast = bank.forecast()
+        assert tick != 59 or (forecast.method[0] > 0).all()
+    expected = rows[-1] if persistent else np.full(20, 60.0)
+    assert ((forecast.method[0] == 0) == persistent).all()
+    assert (np.abs(forecast.value[0] - expected) < 20).all()
+    assert not persistent or ((forecast.p95 - forecast.p05)[0] < 40).all()
+
+
+def test_the_intervals_of_blend_and_persistence_are_each_of_their_own_errors() -> None:
+    """The newest value of a steep ramp is always too low, and the blend as often too low as too high."""
+    rows, bank = 0.5 * SECOND[:, np.newaxis] + noise(0.3, 8), TrendBank(8)
+    for second, row in enumerate(rows):
+        bank.update(START_MS + 1000 * second, row)
+        if second % 10 == 9:
+            bank.forecast()
+    points = bank._horizons._state[0]
+    assert (points[STILL_BELOW] == 0).all()
+    assert (points[STILL_ABOVE] > 0.3).all()
+    assert (points[[BELOW, ABOVE]] > 0.8).all()
 
 
 @pytest.mark.slow

@@ -5,7 +5,9 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import orjson
@@ -55,9 +57,20 @@ class WebWorld:
 
 def records_of_teams(folder: Path) -> str:
     """Write jobs of two teams, and the past week of the first GPU of a fleet, which was ill once."""
-    url = f"sqlite:///{folder}/records.db"
-    now_ms = time.time_ns() // 1_000_000
-    hour_ms = now_ms // HOUR_MS * HOUR_MS
+    file = folder / "records.db"
+    file.write_bytes(_records_of_teams(time.time_ns() // 1_000_000 // HOUR_MS * HOUR_MS))
+    return f"sqlite:///{file}"
+
+
+@cache
+def _records_of_teams(hour_ms: int) -> bytes:
+    """The file, up to this hour. It takes seconds, so it is made once."""
+    with TemporaryDirectory() as folder:
+        _write_records_of_teams(f"sqlite:///{folder}/records.db", hour_ms)
+        return Path(folder, "records.db").read_bytes()
+
+
+def _write_records_of_teams(url: str, hour_ms: int) -> None:
     write_all(derived(two_teams(hour_ms - 3 * HOUR_MS)), url, load({}, {"price_gpu_hour": "2"}))
     store = open_store(url)
     for back in range(_DAYS * 24, 4, -1):
@@ -79,7 +92,6 @@ def records_of_teams(folder: Path) -> str:
         kind="xid", code=63, severity="watch", name="Xid 63", action="look after it",
         pods=(HitPod(uid="pod-a", namespace="ml", name="name-of-pod-a"),),
     ))  # fmt: skip
-    return url
 
 
 def usual(records: str, gpus: int = 8, ticks: int = 120) -> WebWorld:

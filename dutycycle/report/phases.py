@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from dutycycle.report.gather import Plain
-from dutycycle.report.view import GpuView, HostView, View
+from dutycycle.report.view import HostView, View
 from dutycycle.traces.frames import Floats, aligned, mean_of_known
 
 IDLE, LOADING, CHECKPOINT, BUSY, UNMEASURED = "idle", "loading", "checkpoint", "busy", "not measured"
@@ -38,7 +38,8 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class _Activity:
-    """Holds at each step the mean over the GPUs, and what all pods together read, wrote and computed."""
+    """Holds at each step the mean over the GPUs and MIG slices, and what all pods together read, wrote and
+    computed."""
 
     step_ms: int
     util: Floats
@@ -76,7 +77,7 @@ def seconds_by_name(phases: Iterable[Phase]) -> dict[str, tuple[float, int]]:
 def _activity(view: View) -> _Activity:
     step_ms = max(*(gpu.ticks.step_ms for gpu in view.gpus), 1000)
 
-    def rows(of: Iterable[GpuView | HostView], column: str) -> Floats:
+    def rows(of: Iterable[HostView], column: str) -> Floats:
         return aligned((part.ticks for part in of), column, view.first_ms, view.last_ms, step_ms)
 
     def summed(name: str) -> Floats:
@@ -84,8 +85,8 @@ def _activity(view: View) -> _Activity:
         column = name if view.pods else name.replace("io_", "disk_")
         return np.asarray(np.nansum(rows(machines, column), axis=0))
 
-    gpus = rows(view.gpus, "gpu_util_pct")
-    util = mean_of_known(gpus)
+    inside = (*(gpu.ticks for gpu in view.gpus), *view.slices)
+    util = mean_of_known(aligned(inside, "gpu_util_pct", view.first_ms, view.last_ms, step_ms))
     return _Activity(
         step_ms, util, summed("io_read_bytes_per_s"), summed("io_write_bytes_per_s"), summed("cpu_util_pct")
     )

@@ -15,6 +15,8 @@ from dutycycle.report.charts.pictures import write_pictures
 from dutycycle.report.charts.plot import figure_of
 from dutycycle.report.gather import Gathered
 from dutycycle.report.page import document, html_of, shown_charts
+from dutycycle.report.phases import BUSY as BUSY_PHASE
+from dutycycle.report.phases import phases_of
 from dutycycle.report.view import view_of
 from tests.support.data.samples import gpu, nvml, record
 
@@ -200,6 +202,7 @@ def test_a_pod_on_a_slice_has_the_drawings_of_its_own_slice() -> None:
         assert chart is not None
         assert plane is not None
         assert chart.title == "Where the MIG slice's time goes"
+        assert [phase.name for phase in phases_of(view, [], None)] == [BUSY_PHASE]
         assert {line.name: np.nanmean(line.points.mean) for line in chart.lines} == pytest.approx(
             {TENSOR: tensor, SM: 80 - tensor, EMPTY: 10, IDLE: 10}
         )

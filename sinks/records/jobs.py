@@ -43,6 +43,11 @@ MOST_JOBS = 500
 MOST_ENDED = 2000
 _MOST_EARLIER = 20
 _SECONDS = ("gpu_s", "gpu_known_s", "gpu_busy_s", "gpu_untouched_s", "energy_j")
+GPU_TIME = (
+    "gpu_s", "gpu_busy_s", "gpu_idle_s", "gpu_working_s", "gpu_untouched_s", "gpu_sm_s", "gpu_sm_known_s",
+    "gpu_tensor_s", "gpu_tensor_known_s", "energy_j",
+)  # fmt: skip
+"""What is told of a job's time on a GPU; busy and idle of what is known."""
 _jobs, _pods, _insights = (TABLES[name] for name in (JOB_TABLE, POD_TABLE, INSIGHT_TABLE))
 _priced = table(
     "usage_costs", column("hour", UtcTime), column("pod_uid", Text), column("gpu_s"), column("gpu_known_s"),
@@ -162,6 +167,58 @@ def read_job(url: str, uid: str, namespaces: Collection[str] | None = None) -> J
         )
 
 
+def read_gpu_time(url: str, uid: str) -> list[dict[str, Any]]:
+    """Read what a job had of each GPU, a row for each hour, or day that hours became: ``at``, ``node``,
+    ``gpu``, ``gpu_model`` and the sums ``GPU_TIME``; by the ledger's index of pods alone. Raises as
+    ``read_jobs``."""
+    of_pods = select(_pods.c.pod_uid).where(_pods.c.job_uid == uid)
+    kept = [name for name in GPU_TIME if name != "gpu_idle_s"]
+    parts = [
+        select(
+            ledger.c[at].label("at"), ledger.c.node, ledger.c.gpu, ledger.c.gpu_model, ledger.c.gpu_known_s,
+            *(ledger.c[name] for name in kept),
+        ).where(ledger.c.pod_uid.in_(of_pods), ledger.c.gpu != "")
+        for ledger, at in ((usage_hours, "hour"), (usage_days, "day"))
+    ]  # fmt: skip
+    ledger = union_all(*parts).subquery("ledger").c
+    is_known = ledger.gpu_known_s > 0
+    figures = {name: ledger[name] for name in kept} | {
+        "gpu_busy_s": case((is_known, ledger.gpu_busy_s)),
+        "gpu_idle_s": case((is_known, ledger.gpu_known_s - ledger.gpu_busy_s)),
+    }
+    statement = select(
+        ledger.at, ledger.node, ledger.gpu, func.max(ledger.gpu_model).label("gpu_model"),
+        *(func.sum(figures[name]).label(name) for name in GPU_TIME),
+    ).group_by(ledger.at, ledger.node, ledger.gpu)  # fmt: skip
+    with reading(url) as connection:
+        return _mappings(connection, statement)
+
+
+def read_pods(url: str, uid: str, namespaces: Collection[str] | None = None) -> list[PodPeaks]:
+    """Read the peak records of the first pods of a job, without those that this Dutycycle cannot read. Raises
+    as ``read_jobs``."""
+    with reading(url) as connection:
+        return _decoded(connection, _records_of_job(uid, namespaces))[0]
+
+
+def _records_of_job(uid: str, namespaces: Collection[str] | None) -> Select[Any]:
+    records = select(cast(_pods.c.record, Text)).where(may_be_seen(_pods.c.namespace, namespaces))
+    of_job = records.where(_pods.c.job_uid == uid)
+    return of_job.order_by(_pods.c.first_at, _pods.c.name).limit(MOST_JOBS)
+
+
+def _decoded(connection: Connection, statement: Select[Any]) -> tuple[list[PodPeaks], int]:
+    """Return the records, and how many cannot be read."""
+    pods: list[PodPeaks] = []
+    unreadable = 0
+    for record in connection.scalars(statement):
+        try:
+            pods.append(decode(PodPeaks, record.encode(), "pod-peaks"))
+        except DecodeError:
+            unreadable += 1
+    return pods, unreadable
+
+
 @dataclass(slots=True)
 class PodsAndEnded:
     """Holds peak records of a job's ``pods``, and of pods that had ``ended`` when it began; ``unreadable``:
@@ -182,7 +239,6 @@ def read_with_ended(
     ``read_jobs``.
     """
     records = select(cast(_pods.c.record, Text)).where(may_be_seen(_pods.c.namespace, namespaces))
-    of_job = records.where(_pods.c.job_uid == job["job_uid"]).order_by(_pods.c.first_at, _pods.c.name)
     alike = func.coalesce(_pods.c.job_name, "").startswith(_SUFFIX.sub("", job["name"]), autoescape=True)
     ended = records.where(
         _pods.c.namespace == job["namespace"] if job["namespace"] else _pods.c.namespace.is_(None),
@@ -190,15 +246,10 @@ def read_with_ended(
         _pods.c.last_at <= job["first_at"],
         _pods.c.job_uid.is_distinct_from(job["job_uid"]),
     ).order_by(alike.desc(), _pods.c.last_at.desc())
-    read = PodsAndEnded([], [])
     with reading(url) as connection:
-        for statement, kept in ((of_job.limit(MOST_JOBS), read.pods), (ended.limit(MOST_ENDED), read.ended)):
-            for record in connection.scalars(statement):
-                try:
-                    kept.append(decode(PodPeaks, record.encode(), "pod-peaks"))
-                except DecodeError:
-                    read.unreadable += 1
-    return read
+        pods, of_job = _decoded(connection, _records_of_job(job["job_uid"], namespaces))
+        others, of_ended = _decoded(connection, ended.limit(MOST_ENDED))
+    return PodsAndEnded(pods, others, of_job + of_ended)
 
 
 def _read_earlier(

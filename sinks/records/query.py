@@ -163,8 +163,10 @@ def check_namespace(
     is not None."""
     if name is not None:
         known = TABLES[POD_TABLE].c.namespace
-        there = connection.scalars(select(known).where(may_be_seen(known, namespaces)).distinct())
-        check_name("namespace", name, [name for name in there if name], "--namespace")
+        seen = select(known).where(may_be_seen(known, namespaces))
+        if connection.scalar(seen.where(known == name).limit(1)) is None:
+            there = connection.scalars(seen.distinct())
+            check_name("namespace", name, [name for name in there if name], "--namespace")
 
 
 def check_name(what: str, name: str, there: Sequence[str], flag: str) -> None:

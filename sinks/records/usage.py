@@ -37,14 +37,16 @@ HIDDEN = "(another namespace)"
 _usage = table(
     "usage",
     column("hour", UtcTime), column("labels", Document), column("pod_uid", Text), column("namespace", Text),
-    column("pod", Text), column("job", Text), column("job_uid", Text), column("node", Text),
-    column("gpu", Text), column("gpu_model", Text), *(column(name) for name in SUMS),
+    column("pod", Text), column("job", Text), column("node", Text), column("gpu", Text),
+    column("gpu_model", Text), *(column(name) for name in SUMS),
 )  # fmt: skip
 USAGE_SUMS = (*SUMS, "gpu_idle_cost")
 """What is added up. ``gpu_idle_cost``: of the cost of GPU hours the part that was known to be idle."""
 _OF_PODS = {"namespace": "namespace", "job": "job", "pod": "pod"}
 _OF_PLACES = {"node": "node", "gpu": "gpu", "model": "gpu_model"}
 _SPANS = {"day": DAY_OF_HOUR, "week": WEEK_OF_HOUR}
+_NEWEST = 5000
+"""Pods whose labels are offered: of all of them it would be a scan of the table."""
 GROUPS = ("hour", *_SPANS, *_OF_PODS, *_OF_PLACES)
 """What usage can be asked for by, beside the labels of pods."""
 
@@ -52,7 +54,7 @@ GROUPS = ("hour", *_SPANS, *_OF_PODS, *_OF_PLACES)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageQuery:
     """``by``: names of ``GROUPS``, or keys of labels. ``start_ms`` to ``end_ms``: hours that begin in it.
-    ``node`` and ``gpu``, ``job_uid``: of these alone.
+    ``node`` and ``gpu``: of these alone.
 
     ``namespace``: of this one alone. ``namespaces``: those whose names may be seen, None for all; what others
     used is ``HIDDEN``.
@@ -64,7 +66,6 @@ class UsageQuery:
     namespace: str | None = None
     node: str | None = None
     gpu: str | None = None
-    job_uid: str | None = None
     namespaces: Collection[str] | None = None
 
 
@@ -82,7 +83,7 @@ def usage(url: str, query: UsageQuery) -> list[Mapping[str, Any]]:
         named = [group.label(f"by_{at}") for at, group in enumerate(groups)]
         begin, end = (literal(moment(ms), UtcTime) for ms in (query.start_ms, query.end_ms))
         statement = select(*named, *sums).where(_usage.c.hour >= begin, _usage.c.hour < end)
-        for name in ("namespace", "node", "gpu", "job_uid"):
+        for name in ("namespace", "node", "gpu"):
             if (wanted := getattr(query, name)) is not None:
                 statement = statement.where(_usage.c[name] == wanted)
         sums_of_groups = connection.execute(statement.group_by(*named)).all()
@@ -133,22 +134,25 @@ def _group(name: str, dialect: str, namespaces: Collection[str] | None) -> Colum
 
 def _check_labels(connection: Connection, query: UsageQuery) -> None:
     """Raises for a name that is neither of ``GROUPS`` nor a label that a pod has."""
-    labels = [name for name in query.by if name not in GROUPS]
-    if labels:
-        there = [*GROUPS, *_labels(connection, query.namespaces)]
-        for name in labels:
+    pods = TABLES[POD_TABLE]
+    for name in query.by:
+        has = pods.c.labels.op("->")(literal(name, Text)).is_not(None)
+        of_a_pod = select(pods.c.pod_uid).where(has, may_be_seen(pods.c.namespace, query.namespaces)).limit(1)
+        if name not in GROUPS and connection.scalar(of_a_pod) is None:
+            there = [*GROUPS, *_labels(connection, query.namespaces)]
             check_name("group, nor a label kept by DUTYCYCLE_POD_LABELS", name, there, "--by")
 
 
 def label_names(url: str, namespaces: Collection[str] | None = None) -> list[str]:
-    """Return the labels that any pod of the records has, of ``namespaces`` if that is not None, which usage
-    can be asked for by. Raises as ``usage``."""
+    """Return the labels that the newest pods of the records have, of ``namespaces`` if that is not None,
+    which usage can be asked for by. Raises as ``usage``."""
     with reading(url) as connection:
         return sorted(_labels(connection, namespaces))
 
 
 def _labels(connection: Connection, namespaces: Collection[str] | None) -> set[str]:
     pods = TABLES[POD_TABLE]
-    statement = select(cast(pods.c.labels, Text)).where(may_be_seen(pods.c.namespace, namespaces)).distinct()
-    documents = connection.scalars(statement)
+    seen = select(cast(pods.c.labels, Text).label("labels")).where(may_be_seen(pods.c.namespace, namespaces))
+    newest = seen.order_by(pods.c.last_at.desc()).limit(_NEWEST).subquery()
+    documents = connection.scalars(select(newest.c.labels).distinct())
     return {key for document in documents for key in orjson.loads(document)}

@@ -2,8 +2,8 @@
 a Prometheus where one is set."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import hypot
 from typing import Any
 
@@ -12,10 +12,9 @@ import numpy as np
 from dutycycle.contract.catalogue import GPU_ROWS
 from dutycycle.contract.catalogue import unit_of as unit_of_name
 from dutycycle.contract.errors import DutycycleError
-from dutycycle.contract.records.derived import PodPeaks
 from dutycycle.contract.records.hours import HOUR_MS
 from dutycycle.contract.settings.groups import Settings
-from dutycycle.contract.units import END_OF_TIME_MS, unix_ms
+from dutycycle.contract.units import unix_ms
 from dutycycle.measures.noise import error_of_mean
 from dutycycle.measures.steps import Measure
 from dutycycle.report.charts.chart import Chart, Line
@@ -28,10 +27,9 @@ from dutycycle.web.jobs import JobUse, insight_of, job_use
 from dutycycle.web.questions import DAY_MS
 from dutycycle.web.subject.past import charts_of_prometheus, quotient, share_of
 from dutycycle.words import bytes_text, digits, percent_text
-from sinks.records.jobs import JobRecord, read_job
+from sinks.records.jobs import GPU_TIME, JobRecord, read_gpu_time, read_job, read_pods
 from sinks.records.location import default_records_url
-from sinks.records.query import Which, pod_peaks
-from sinks.records.usage import UsageQuery, hours_since, usage
+from sinks.records.usage import hours_since
 
 _HOURLY = {
     "gpu_util_pct": ("gpu_busy_s", "gpu_idle_s", True),
@@ -53,14 +51,15 @@ _NOT_KEPT = (
 
 @dataclass(frozen=True, slots=True)
 class _LedgerGpu:
-    """Holds what a job had of a GPU: ``total`` and ``steps`` are rows of ``sinks.records.usage``."""
+    """Holds what a job had of a GPU, in the columns ``GPU_TIME``: in all, and by the beginning of each hour
+    or day (Unix ms)."""
 
     name: str
     node: str
     uuid: str
     model: str | None
-    total: Mapping[str, Any]
-    steps: Sequence[Mapping[str, Any]]
+    total: Mapping[str, float | None]
+    steps: Mapping[int, Mapping[str, float | None]]
 
 
 def recorded_run(
@@ -78,9 +77,9 @@ def recorded_run(
     job = job_use(record.row)
     span = job.first_ms, job.last_ms
     since_ms = hours_since(url)
-    step = "day" if since_ms is not None and span[0] < since_ms else "hour"
-    gpus = _gpus_of(url, uid, step)
-    charts, notes = _charts_of(settings, gpus, span, step)
+    step_ms = DAY_MS if since_ms is not None and span[0] < since_ms else HOUR_MS
+    gpus = _gpus_of(url, uid, step_ms)
+    charts, notes = _charts_of(settings, gpus, span, step_ms)
     report = Report(
         view=_view_of(job, gpus),
         facts=_facts_of(job, record, gpus),
@@ -96,22 +95,31 @@ def recorded_run(
     return report, dict(_measures_of(job, gpus))
 
 
-def _gpus_of(url: str, uid: str, step: str) -> list[_LedgerGpu]:
+def _gpus_of(url: str, uid: str, step_ms: int) -> list[_LedgerGpu]:
     """Read what it had of each GPU, in all and by hour or day."""
-    asked = UsageQuery(by=("node", "gpu", "model"), start_ms=0, end_ms=END_OF_TIME_MS, job_uid=uid)
-    steps: dict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
-    for row in usage(url, replace(asked, by=(step, "node", "gpu"))):
-        steps[row["node"], row["gpu"]].append({**row, "at_ms": unix_ms(row[step])})
-    totals = [row for row in usage(url, asked) if row["gpu_s"]]
-    several = len({row["node"] for row in totals}) > 1
-    letters = _LETTERS if len({row["gpu"][:_LETTERS] for row in totals}) == len(totals) else None
-    return [
-        _LedgerGpu(
-            " ".join(filter(None, (row["node"] if several else "", row["gpu"][:letters]))),
-            row["node"], row["gpu"], row["model"], row, steps[row["node"], row["gpu"]],
-        )
-        for row in sorted(totals, key=lambda row: (row["node"], row["gpu"]))
-    ]  # fmt: skip
+    by_gpu: dict[tuple[str, str], dict[int, list[Mapping[str, Any]]]] = defaultdict(lambda: defaultdict(list))
+    for row in read_gpu_time(url, uid):
+        by_gpu[row["node"], row["gpu"]][unix_ms(row["at"]) // step_ms * step_ms].append(row)
+    several = len({node for node, _ in by_gpu}) > 1
+    letters = _LETTERS if len({uuid[:_LETTERS] for _, uuid in by_gpu}) == len(by_gpu) else None
+    gpus = []
+    for (node, uuid), rows_at in sorted(by_gpu.items()):
+        steps = {at_ms: _total_of(rows) for at_ms, rows in sorted(rows_at.items())}
+        models = [row["gpu_model"] for rows in rows_at.values() for row in rows if row["gpu_model"]]
+        name = " ".join(filter(None, (node if several else "", uuid[:letters])))
+        total = _total_of(steps.values())
+        gpus.append(_LedgerGpu(name, node, uuid, max(models, default=None), total, steps))
+    return gpus
+
+
+def _total_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, float | None]:
+    """Add up rows of the ledger; None where none knows a figure."""
+    total: dict[str, float | None] = dict.fromkeys(GPU_TIME)
+    for row in rows:
+        for name in GPU_TIME:
+            if row[name] is not None:
+                total[name] = (total[name] or 0.0) + row[name]
+    return total
 
 
 def _view_of(job: JobUse, gpus: Sequence[_LedgerGpu]) -> View:
@@ -155,7 +163,7 @@ def _use_of(gpu: _LedgerGpu) -> GpuUse:
         return None if np.isnan(value) else value
 
     return GpuUse(
-        name=gpu.name, node=gpu.node, model=gpu.model, seconds=row["gpu_s"], busy_s=row["gpu_busy_s"],
+        name=gpu.name, node=gpu.node, model=gpu.model, seconds=row["gpu_s"] or 0.0, busy_s=row["gpu_busy_s"],
         working_s=row["gpu_working_s"], idle_s=row["gpu_idle_s"], untouched_s=row["gpu_untouched_s"],
         energy_j=row["energy_j"], util_mean=mean("gpu_util_pct"), util_max=None,
         sm_mean=mean("sm_active_pct"), tensor_mean=mean("tensor_active_pct"), dram_mean=None,
@@ -173,7 +181,7 @@ def _value_of(metric: str, row: Mapping[str, Any]) -> float:
 
 
 def _charts_of(
-    settings: Settings, gpus: Sequence[_LedgerGpu], span: tuple[int, int], step: str
+    settings: Settings, gpus: Sequence[_LedgerGpu], span: tuple[int, int], step_ms: int
 ) -> tuple[list[Chart], list[str]]:
     """Draw the series of a Prometheus, and of what it has not the ledger; with what is to be said of them."""
     charts: list[Chart] = []
@@ -193,11 +201,12 @@ def _charts_of(
     of_ledger = [
         chart
         for metric in _HOURLY
-        if (chart := _ledger_chart(metric, gpus, span, step)) is not None
+        if (chart := _ledger_chart(metric, gpus, span, step_ms)) is not None
         and chart.id not in {other.id for other in charts}
     ]
     if of_ledger:
         titles = ", ".join(chart.title for chart in of_ledger)
+        step = "day" if step_ms == DAY_MS else "hour"
         notes.append(
             f"From the ledger, by the {step}, of what the job itself had of its GPUs: {titles}. A point is "
             "the mean over the time in which it was known; a gap is not known."
@@ -205,9 +214,10 @@ def _charts_of(
     return [*charts, *of_ledger], notes
 
 
-def _ledger_chart(metric: str, gpus: Sequence[_LedgerGpu], span: tuple[int, int], step: str) -> Chart | None:
+def _ledger_chart(
+    metric: str, gpus: Sequence[_LedgerGpu], span: tuple[int, int], step_ms: int
+) -> Chart | None:
     """Draw a line a GPU, or one of all; None where nothing of it is known."""
-    step_ms = DAY_MS if step == "day" else HOUR_MS
     start_ms = span[0] // step_ms * step_ms
     values = _by_step(metric, gpus, start_ms, (span[1] - start_ms) // step_ms + 1, step_ms)
     known = [place for place in range(len(gpus)) if np.isfinite(values[place]).any()]
@@ -235,8 +245,8 @@ def _by_step(metric: str, gpus: Sequence[_LedgerGpu], start_ms: int, count: int,
     """Return a metric of the ledger, shape (GPUs, steps)."""
     values = np.full((len(gpus), count), np.nan)
     for place, gpu in enumerate(gpus):
-        for row in gpu.steps:
-            at = (row["at_ms"] - start_ms) // step_ms
+        for at_ms, row in gpu.steps.items():
+            at = (at_ms - start_ms) // step_ms
             if 0 <= at < count:
                 values[place, at] = _value_of(metric, row)
     return values
@@ -266,9 +276,6 @@ def _key_figures(job: JobUse) -> Iterator[tuple[str, str]]:
 
 def _tables(url: str, uid: str, namespaces: Collection[str] | None) -> Iterator[PageTable]:
     """Yield what its pods reached on each GPU."""
-    pods: Sequence[PodPeaks] = [
-        pod for pod in pod_peaks(url, Which(job=uid)) if namespaces is None or pod.pod.namespace in namespaces
-    ]
     rows = [
         [
             pod.pod.name, gpu,
@@ -278,7 +285,7 @@ def _tables(url: str, uid: str, namespaces: Collection[str] | None) -> Iterator[
                 for text in _peak_texts(metric, peaks.get(metric))
             ),
         ]
-        for pod in pods
+        for pod in read_pods(url, uid, namespaces)
         for gpu, peaks in sorted(pod.gpus.items())
     ]  # fmt: skip
     if rows:
@@ -326,10 +333,11 @@ def _mean_of(metric: str, gpus: Sequence[_LedgerGpu]) -> Measure | None:
     """Return the mean over its GPUs and known time, with the standard error by its hours or days."""
     above, below, _ = _HOURLY[metric]
     sums: dict[int, dict[str, float]] = defaultdict(lambda: dict.fromkeys((above, below), 0.0))
-    for row in (row for gpu in gpus for row in gpu.steps):
-        if row[above] is not None and row[below] is not None:
-            for name in (above, below):
-                sums[row["at_ms"]][name] += row[name]
+    for at_ms, row in (item for gpu in gpus for item in gpu.steps.items()):
+        amount, seconds = row[above], row[below]
+        if amount is not None and seconds is not None:
+            sums[at_ms][above] += amount
+            sums[at_ms][below] += seconds
     by_step = np.array([_value_of(metric, sums[at_ms]) for at_ms in sorted(sums)])
     by_step = by_step[np.isfinite(by_step)]
     if not len(by_step):

@@ -94,6 +94,9 @@ class Pages:
         self._url = settings.records or default_records_url()
         self._settings = settings
         self._today: tuple[float, Mapping[str, Any] | None] = (float("-inf"), None)
+        self._today_problem = ""
+        """Why today's sums are those of before."""
+        self._today_ms = 0
         self._past: dict[tuple[HardwareKey, str, frozenset[str] | None], Past] = {}
         """Of the spans of some, as some see them, the oldest first."""
         self._named: tuple[float, set[str]] = (float("-inf"), set())
@@ -128,7 +131,9 @@ class Pages:
             "fleet", viewer, title="Fleet", color=color, colors=fleet.COLORS, chosen=asdict(chosen),
             squares=fleet.squares(state, gpus, color), shown=len(gpus), counts=fleet.counts(state, every),
             choices={**choices, "state": list(fleet.STATES)}, pools=pools, pools_problem=self._pools.problem,
-            today=self._today[1], warnings=warnings(state, ()),
+            today=self._today[1],
+            problems=[*self._source.degraded(), *filter(None, [self._today_problem])],
+            warnings=warnings(state, ()),
         )  # fmt: skip
 
     def table(self, name: str, query: Query, viewer: Viewer) -> str:
@@ -311,7 +316,7 @@ class Pages:
         state = self._source.state
         return self._templates.get_template(f"{template}.html").render(
             page=template, now_ms=state.now_ms, ticks=state.ticks, tables=TABLES, viewer=viewer,
-            problems=self._source.degraded(), **{"name": "", **values},
+            **{"problems": self._source.degraded(), "name": "", **values},
         )  # fmt: skip
 
     def _usage_rows(
@@ -347,8 +352,12 @@ class Pages:
         query = UsageQuery(by=("day",), start_ms=end_ms // DAY_MS * DAY_MS, end_ms=end_ms)
         try:
             sums = next(iter(usage(self._url, query)), None)
-        except DutycycleError:  # said on the page of the usage
-            sums = None
+            self._today_ms, self._today_problem = end_ms, ""
+        except DutycycleError as error:
+            sums = self._today[1]
+            # Who never had records is told so on the pages of these.
+            if sums is not None:
+                self._today_problem = f"Today's sums are as of {moment(self._today_ms)} UTC: {error}"
         self._today = time.monotonic(), sums
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import cache, partial
@@ -18,7 +19,7 @@ from dutycycle.contract.settings.groups import PREFIX, Settings
 from dutycycle.kube.errors import KubeError
 from dutycycle.live.source import Source
 from dutycycle.telemetry.endpoint import NEARBY, Address, parse
-from dutycycle.web.access import COOKIE, Gate, TooManyError
+from dutycycle.web.access import COOKIE, Gate
 from dutycycle.web.pages import TABLES, Pages
 from dutycycle.web.pools import NodePools
 from dutycycle.web.questions import PageError, Query, Viewer
@@ -51,8 +52,12 @@ _CLOSE_S = 1.0
 LARGEST = 16 * 1024
 """Bytes of what is sent to the page: a token."""
 _FORM = "application/x-www-form-urlencoded"
-_MOST_READING, _MOST_OPEN = 8, 500
-"""Pages that are read from the records at once, and pages that are open and wait for changes."""
+_MOST_READING = 8
+"""Pages that are read from the records at once."""
+_AGING_S = 10.0
+"""While nothing comes in an open page looks again so often: figures age, and what keeps them away is said."""
+_AGAIN_S = 30
+"""After so long a page asks again that was one too many."""
 _EMPTY = "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='"
 """An empty style, which Plotly fills with rules by script: no text of a page can be one."""
 _HEADERS = {
@@ -105,6 +110,7 @@ class WebPage:
         self._of_records = SharedPages(_KEPT, _OF_RECORDS_S, _SHARE, _MOST_S)
         self._took_s: dict[str, float] = {}
         """By path, what the page's last making took."""
+        self._most_open = settings.web_open
         self._reading, self._open = asyncio.Semaphore(_MOST_READING), 0
 
     def routes(self) -> list[web.RouteDef]:
@@ -296,17 +302,21 @@ class WebPage:
     async def _changes(self, request: web.Request, _: Viewer) -> web.StreamResponse:
         """Say when there is something new for the page ``of``, as server-sent events, until the browser
         leaves."""
-        if self._open >= _MOST_OPEN:
-            raise TooManyError("too many pages are open: this one is as of when it was opened")
         path = f"/{request.query.get('of', '')}"
         response = web.StreamResponse(headers={**_HEADERS, "Content-Type": "text/event-stream"})
+        if self._open >= self._most_open:
+            # A browser shows no status of a stream, and asks again after what is told it here.
+            await response.prepare(request)
+            await response.write(b"retry: %d\nevent: full\ndata: %d\n\n" % (1000 * _AGAIN_S, self._most_open))
+            return response
         await response.prepare(request)
         # What is shared may be of a moment before: after the last change it is told once more.
-        before, last, self._open = -1, -1, self._open + 1
+        before, last, self._open = None, None, self._open + 1
         try:
             while not self._source.stop.is_set():
-                if (ticks := self._source.state.ticks) != before:
-                    before, last = last, ticks
+                ticks, age = self._source.state.ticks, time.monotonic() // _AGING_S
+                if (now := (ticks, age, *self._source.degraded())) != before:
+                    before, last = last, now
                     await response.write(b"data: %d\n\n" % ticks)
                 await asyncio.sleep(max(_EVERY_S, _PAUSE * self._took_s.get(path, 0.0)))
         finally:

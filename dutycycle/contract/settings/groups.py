@@ -476,6 +476,11 @@ class ViewerSettings:
         parsers.choice("on", "off"),
         "on takes tokens of Kubernetes, and shows names only of namespaces where who asks may list pods",
     )
+    web_open: int = _setting(
+        500,
+        parsers.Whole(1, 100_000),
+        "how many open pages are kept up to date; one more says that it is not, and tries again",
+    )
     web_pools: tuple[str, ...] = _setting(
         (),
         parsers.label_keys,

@@ -11,7 +11,8 @@
   };
   const take = async () => {
     const answer = await fetch(location.href, { credentials: 'same-origin' });
-    if (!answer.ok) return;
+    if (!answer.ok) return live.textContent = `as it was before: it cannot be made anew now (${answer.status})`;
+    live.textContent = 'live';
     const page = new DOMParser().parseFromString(await answer.text(), 'text/html');
     for (const part of page.querySelectorAll('[data-live]')) {
       const shown = document.getElementById(part.id);
@@ -23,11 +24,15 @@
   };
   draw();
   const live = document.getElementById('live');
-  let busy = false;
+  let busy = false, full = false;
   if (live) {
     const changes = new EventSource(`changes?of=${location.pathname.split('/').pop()}`);
-    changes.addEventListener('open', () => { live.textContent = 'live'; });
-    changes.addEventListener('error', () => { live.textContent = 'the server does not answer'; });
+    changes.addEventListener('open', () => { full = false; live.textContent = 'live'; });
+    changes.addEventListener('full', ({ data }) => {
+      live.textContent = `not live: ${data} pages are open, which is the most; as of when it was opened`;
+      full = true;
+    });
+    changes.addEventListener('error', () => { if (!full) live.textContent = 'the server does not answer'; });
     changes.addEventListener('message', async () => {
       if (busy || document.hidden || !getSelection().isCollapsed) return;
       busy = true;

@@ -19,7 +19,7 @@ from sinks.dispatcher import Dispatcher
 from sinks.events import LOG_TRUNCATED
 from sinks.metrics import serve_metrics
 
-ACKNOWLEDGE_S = 0.5
+_ACKNOWLEDGE_S = 0.5
 _HAND_OVER_S = 6.0
 _COMMON = (
     "analyses", "records", "annotations", "annotation_prefix", "usage_hours", "usage_days",
@@ -71,7 +71,7 @@ class SinksApp:
 
     async def _acknowledge(self) -> None:
         while True:
-            await asyncio.sleep(ACKNOWLEDGE_S)
+            await asyncio.sleep(_ACKNOWLEDGE_S)
             self.dispatcher.acknowledge()
 
     async def _hand_over(self, *_: Any, **__: Any) -> None:

@@ -21,7 +21,7 @@ from dutycycle.kube.references import Metadata, ObjectRef
 from sinks.annotations.core.node import CONDITIONS
 
 T = TypeVar("T")
-TRIES = 4
+_TRIES = 4
 _PAUSE_S = 1.0
 _LONGEST_S = 60.0
 _AT_ONCE = 8
@@ -30,7 +30,7 @@ _CORE = frozenset({"Node", "Pod", "ReplicationController"})
 _COPIES = frozenset({"ReplicaSet", "ControllerRevision"})
 """Kubernetes copies to them what their owner carries; to a ReplicaSet each time that either changes."""
 _NEEDED = frozenset({"list", "patch"})
-WRITTEN_BY_USERS = frozenset({"trial"})
+_WRITTEN_BY_USERS = frozenset({"trial"})
 """Keys with our prefix by which a user asks for something: they stay (docs/scheduling.md)."""
 
 
@@ -42,7 +42,7 @@ class Made(NamedTuple):
     fields: str | None = None
 
 
-MADE = (
+_MADE = (
     Made(PRIORITY_CLASS, labels=SELECTOR),
     Made(LEASE, labels=SELECTOR),
     Made(EVENT, fields=f"reportingComponent={CONTROLLER}"),
@@ -191,7 +191,7 @@ async def remove(
         await remover.clear_kind(kind, namespace, prefix)
     if namespace is None:
         await remover.clear_labels(prefix)
-    for made in MADE:
+    for made in _MADE:
         if namespace is None or made.kind.namespaced:
             await remover.delete(made, namespace)
     return remover.done
@@ -201,7 +201,7 @@ def _our_keys(metadata: Metadata, prefix: str) -> list[str]:
     return [
         key
         for key in metadata.get("annotations") or {}
-        if key.startswith(f"{prefix}/") and key.partition("/")[2] not in WRITTEN_BY_USERS
+        if key.startswith(f"{prefix}/") and key.partition("/")[2] not in _WRITTEN_BY_USERS
     ]
 
 
@@ -213,7 +213,7 @@ def _ref(kind: Kind, metadata: Metadata) -> ObjectRef:
 async def patiently(request: Callable[[], Awaitable[T]]) -> T:
     """Ask again, four times in all, where that may help; as much later as the API server says."""
     backoff = Backoff(2 * _PAUSE_S, _LONGEST_S, spread=0)
-    for _ in range(1, TRIES):
+    for _ in range(1, _TRIES):
         try:
             return await request()
         except BusyError as error:

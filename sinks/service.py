@@ -67,7 +67,17 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
         policy = WritePolicy.of(settings)
         return [records, AnnotationSink(server, policy, letters, telemetry, may_write=port.may_write)]
 
-    await _work(SinksApp(settings, make, telemetry), stop)
+    sinks = SinksApp(settings, make, telemetry)
+    writing = asyncio.create_task(sinks.write())
+    try:
+        await run_app(sinks.app, stop, last_work=sinks.dispatcher.drain)
+    finally:
+        writing.cancel()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_S):
+                await asyncio.gather(
+                    *(sink.close() for sink in sinks.dispatcher.sinks), return_exceptions=True
+                )
 
 
 async def _opened(store: RecordsStore, telemetry: Telemetry) -> None:
@@ -82,19 +92,6 @@ async def _opened(store: RecordsStore, telemetry: Telemetry) -> None:
         else:
             telemetry.clear_condition(SINK_AWAY, RecordsSink.name, f"{store.name} answers")
             return
-
-
-async def _work(sinks: SinksApp, stop: asyncio.Event) -> None:
-    writing = asyncio.create_task(sinks.write())
-    try:
-        await run_app(sinks.app, stop, last_work=sinks.dispatcher.drain)
-    finally:
-        writing.cancel()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_CLOSE_S):
-                await asyncio.gather(
-                    *(sink.close() for sink in sinks.dispatcher.sinks), return_exceptions=True
-                )
 
 
 _DERIVED = tuple(

@@ -22,7 +22,7 @@ from streams.runtime.faust_port import FaustStreamsPort, add_table
 from streams.runtime.stage_task import StageTask
 from streams.source_logs import SourceLogs
 
-FLUSH_S = 2.0
+_FLUSH_S = 2.0
 """So often coalesced outputs are sent."""
 TRIM_S = 2.0
 """So often free memory is given back."""
@@ -37,7 +37,7 @@ _STATES_AT_ONCE = 16
 windows that close meanwhile wait."""
 _LONGEST_PAUSE_S = 60.0
 """The longest pauses: how long a commit waited for an unreachable broker says nothing about the next."""
-VERIFY_S = 300.0
+_VERIFY_S = 300.0
 """So often the broker is asked whether others have written into our changelogs: well within the half hour in
 which compaction leaves alone what they have superseded (``dutycycle.kafka.topics.CHANGELOG_CONFIG``)."""
 
@@ -106,7 +106,7 @@ class StreamsApp:
 
     async def _flush_steadily(self, interval_s: float) -> None:
         while True:
-            await asyncio.sleep(min(FLUSH_S, interval_s))
+            await asyncio.sleep(min(_FLUSH_S, interval_s))
             await self.coordinator.flush()
 
     async def _commit_steadily(self, interval_s: float) -> None:
@@ -119,7 +119,7 @@ class StreamsApp:
             before = coordinator.metrics.state_bytes
             took_s = await coordinator.commit_gradually(_STATES_AT_ONCE, over_s)
             over_s = pause_s(interval_s, took_s, coordinator.metrics.state_bytes - before)
-            if time.monotonic() - verified > VERIFY_S:
+            if time.monotonic() - verified > _VERIFY_S:
                 verified = time.monotonic()
                 await coordinator.verify_ownership()
 

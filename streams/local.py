@@ -16,7 +16,7 @@ from streams.state.codec import pieces_of
 from streams.state.partition_clock import PartitionClock
 from streams.state.record import state_key
 
-FLUSH_MS = 60_000
+_FLUSH_MS = 60_000
 """How often, in event time, coalesced outputs are sent."""
 STORED_EVERY = 100
 """After so many records of a key its state is stored, from where it goes on if its operator fails."""
@@ -44,7 +44,7 @@ class LocalPipeline:
         return outs + self._process(record) if record.topic in self._stages else outs
 
     def _flush_if_due(self, ts_ms: int) -> list[ProducerRecord]:
-        turn = ts_ms // FLUSH_MS
+        turn = ts_ms // _FLUSH_MS
         if self._flush_due is None:
             self._flush_due = turn + 1
         if self._flush_due - 2 <= turn < self._flush_due:

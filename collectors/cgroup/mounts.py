@@ -10,7 +10,7 @@ _IO_FILES = tuple(
     for policy in ("throttle", "bfq")
     for reach in ("_recursive", "")
 )
-V1_CONTROLLERS = frozenset({"cpu", "cpuacct", "memory", "blkio"})
+_V1_CONTROLLERS = frozenset({"cpu", "cpuacct", "memory", "blkio"})
 """The controllers of v1 that measure something that a record carries."""
 
 
@@ -44,7 +44,7 @@ def _v2(root: Path) -> Iterator[Hierarchy]:
 
 def _v1(top: Path) -> Iterator[Hierarchy]:
     for root in sorted(top.iterdir()) if top.is_dir() else ():
-        controllers = V1_CONTROLLERS.intersection(root.name.split(","))
+        controllers = _V1_CONTROLLERS.intersection(root.name.split(","))
         # "cpu" is mostly a link to "cpu,cpuacct", and a folder without cgroup.procs has nothing mounted.
         if not controllers or root.is_symlink() or not (root / "cgroup.procs").exists():
             continue

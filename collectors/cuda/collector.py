@@ -16,8 +16,8 @@ from collectors.rates import rounded_pct
 from dutycycle.contract.records.samples import CudaPod, CudaSample
 from dutycycle.telemetry.events import ATTRIBUTION_FAILED, CUDA_LOG_UNREADABLE, Telemetry
 
-LOG_FILE = "metrics.log"
-POD_FILE = "podInfo"
+_LOG_FILE = "metrics.log"
+_POD_FILE = "podInfo"
 _UID = ("uid", "pod_uid", "poduid")
 _MOST_LOGS = 1024
 _US_PER_PCT = 10_000
@@ -57,11 +57,11 @@ class CudaCollector:
         """Return a ``cuda-samples`` record with the pods whose logs were written, or nothing if there are
         none."""
         pods: dict[str, list[CudaUse]] = defaultdict(list)
-        paths = sorted(self._folder.glob(f"*/{LOG_FILE}"))[:_MOST_LOGS]
+        paths = sorted(self._folder.glob(f"*/{_LOG_FILE}"))[:_MOST_LOGS]
         self._logs = {path: self._logs.get(path) or PolledLog(path) for path in paths}
         for path in paths:
             use = self._use(path, tick)
-            if use is not None and (uid := self._owner(path.with_name(POD_FILE))) is not None:
+            if use is not None and (uid := self._owner(path.with_name(_POD_FILE))) is not None:
                 pods[uid].append(use)
         if not pods:
             return ()

@@ -24,9 +24,9 @@ from dutycycle.contract.records.samples import (
 MODEL = "NVIDIA H100 80GB HBM3 (simulated)"
 GPUS = 8
 CORES, HOST_MEMORY = 96, 1024 * 1024**3
-GPU_MEMORY = 80 * 1024**3
+_GPU_MEMORY = 80 * 1024**3
 IDLE_W, LIMIT_W, CLOCK_MHZ = 72.0, 700.0, 1980
-BURSTS_PER_S = 6
+_BURSTS_PER_S = 6
 """The driver averages utilization over a sixth of a second, and keeps the averages in a buffer."""
 _MOST_BURSTS = 60
 _NVLINK_BYTES_PER_S = 4e10
@@ -101,7 +101,7 @@ class DemoMachine:
     def _gpu(
         self, node: str, index: int, workload: DemoWorkload, rank: int, second: float, elapsed_s: float
     ) -> Gpu:
-        number = min(max(round(elapsed_s * BURSTS_PER_S), 1), _MOST_BURSTS)
+        number = min(max(round(elapsed_s * _BURSTS_PER_S), 1), _MOST_BURSTS)
         utils, watts, loads, traffic, clock = [], [], [], 0.0, 1.0
         for sample in range(number):
             offset_s = (sample + 1 - number) * elapsed_s / number
@@ -123,7 +123,7 @@ class DemoMachine:
         uid = _uid(workload, rank, self._lives[workload.name])
         return Gpu(
             uuid=f"GPU-simulated-{index}", index=index, model=MODEL, gpu_util_pct=util,
-            mem_copy_util_pct=round(100 * traffic), mem_used_bytes=memory, mem_total_bytes=GPU_MEMORY,
+            mem_copy_util_pct=round(100 * traffic), mem_used_bytes=memory, mem_total_bytes=_GPU_MEMORY,
             power_w=watts[-1][1], power_limit_w=LIMIT_W, energy_j=round(self._energy_j[index], 3),
             temp_c=round(self._temp_c[index]),
             sm_clock_mhz=round(CLOCK_MHZ * clock * self._random.gauss(1, 0.002)) if util > 3 else 345,

@@ -11,7 +11,7 @@ from collectors.process.software import Processes
 from dutycycle.contract.records.processes import Process, ProcessSample
 from dutycycle.telemetry.events import PROCESSES_LEFT_OUT, Telemetry
 
-AGAIN_S = 60.0
+_AGAIN_S = 60.0
 _BUDGET_S = 0.1
 """Of a tick. A training takes some milliseconds; what is left is read at the next tick."""
 _MOST = 256
@@ -38,7 +38,7 @@ class ProcessCollector:
         others: _Pids = tuple,
         steps: StepSocket | None = None,
         host_root: str = "/",
-        first_s: float = AGAIN_S,
+        first_s: float = _AGAIN_S,
     ) -> None:
         self._telemetry = telemetry
         self._attribution = attribution
@@ -92,7 +92,7 @@ class ProcessCollector:
             if number and time.perf_counter() - begun > _BUDGET_S:
                 return
             again_s = self._due[pid][1]
-            self._due[pid] = (now_s + again_s, min(2 * again_s, AGAIN_S))
+            self._due[pid] = (now_s + again_s, min(2 * again_s, _AGAIN_S))
             software = processes.software(pid, ranks)
             if software is None or (pid in others and not (software.frameworks and pid not in aside)):
                 continue

@@ -8,8 +8,8 @@ from dutycycle.measures.figures import FIGURES, Figure
 from dutycycle.measures.steps import Measure
 from dutycycle.report.page import Report
 
-DECIDING = {"duration_s": "time", "gpu_s": "GPU time", "energy_j": "energy", "cost": "cost"}
-DECIDING_A_STEP = {
+_DECIDING = {"duration_s": "time", "gpu_s": "GPU time", "energy_j": "energy", "cost": "cost"}
+_DECIDING_A_STEP = {
     "steps_per_min": "time a step", "gpu_s_per_step": "GPU time a step", "energy_j_per_step": "energy a step",
 }  # fmt: skip
 """Where the trainings report their steps: runs of different lengths can be compared."""
@@ -61,9 +61,9 @@ def verdicts(runs: Sequence[NamedRun]) -> Iterator[str]:
         several = ", ".join(f"{count.value:.0f}" for count in counts)
         yield f"The runs did not do the same work: {'' if by_step else 'about '}{several} {what}."
     if by_step:
-        yield from _decided(runs, DECIDING_A_STEP)
+        yield from _decided(runs, _DECIDING_A_STEP)
     if same or not by_step:
-        yield from _decided(runs, DECIDING)
+        yield from _decided(runs, _DECIDING)
 
 
 def _counts(runs: Sequence[NamedRun], id_: str) -> list[Measure]:

@@ -31,9 +31,9 @@ from dutycycle.kafka.errors import BrokerError, BrokerRefusedError, BrokerUnreac
 from dutycycle.kafka.security import bootstrap_servers, security_kwargs
 from dutycycle.telemetry.events import THROTTLED, Telemetry
 
-REQUEST_MS = 10_000
+_REQUEST_MS = 10_000
 """How long an answer of the broker may take."""
-MISSING_TOPIC_S = 10.0
+_MISSING_TOPIC_S = 10.0
 """Then a topic that a broker does not know is gone: one that was just made is not known at once."""
 _PROBE_MS = 5_000
 _METADATA_FIRST_S = 0.05
@@ -155,7 +155,7 @@ def describe_failure(error: BaseException, where: str = "Kafka") -> str:
 
 def outlast_outages(producer: Any, clock: Callable[[], float] = time.monotonic) -> None:
     """Let an idempotent producer of the driver try each record without end while its topic exists. Where the
-    broker has said for ``MISSING_TOPIC_S`` that it does not, its records fail.
+    broker has said for ``_MISSING_TOPIC_S`` that it does not, its records fail.
 
     By itself the driver fails a batch whose partition has no leader for the request timeout, and with a
     number missing in the sequence all that follow.
@@ -172,7 +172,7 @@ def outlast_outages(producer: Any, clock: Callable[[], float] = time.monotonic) 
         for topic in missing_since.keys() - missing:
             del missing_since[topic]
         for topic in missing:
-            if clock() - missing_since.setdefault(topic, clock()) > MISSING_TOPIC_S:
+            if clock() - missing_since.setdefault(topic, clock()) > _MISSING_TOPIC_S:
                 for place in [place for place in accumulator._batches if place.topic == topic]:
                     while place in accumulator._batches:
                         accumulator._pop_batch(place).failure(errors.UnknownTopicOrPartitionError())
@@ -265,7 +265,7 @@ def client_kwargs(settings: Settings, name: str) -> dict[str, Any]:
     return {
         "bootstrap_servers": bootstrap_servers(settings),
         "client_id": f"dutycycle-{name}",
-        "request_timeout_ms": REQUEST_MS,
+        "request_timeout_ms": _REQUEST_MS,
         "retry_backoff_ms": 200,
         **security_kwargs(settings),
     }

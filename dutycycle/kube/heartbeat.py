@@ -16,7 +16,7 @@ LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases")
 LABELS = {"app.kubernetes.io/managed-by": "dutycycle"}
 SELECTOR = ",".join(f"{name}={value}" for name, value in LABELS.items())
 """What finds all heartbeats, in whichever namespace."""
-HOLDER = "dutycycle"
+_HOLDER = "dutycycle"
 MISSED = 3
 """After so many renewals that did not come, the node counts as silent: ``leaseDurationSeconds`` says it."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -38,7 +38,7 @@ class Heartbeat:
 def heartbeat_of(lease: Mapping[str, Any]) -> Heartbeat | None:
     """Return what a Lease of ours says; None for one that is not ours, or was changed by hand."""
     metadata, spec = lease.get("metadata") or {}, lease.get("spec") or {}
-    if spec.get("holderIdentity") != HOLDER or not LABELS.items() <= (metadata.get("labels") or {}).items():
+    if spec.get("holderIdentity") != _HOLDER or not LABELS.items() <= (metadata.get("labels") or {}).items():
         return None
     try:
         renewed = datetime.fromisoformat(spec["renewTime"])
@@ -52,7 +52,7 @@ def renewal(sampled_ms: int, period_s: float) -> dict[str, Any]:
     """Return what is merged into the Lease of a node that was sampled at ``sampled_ms``; ``period_s``:
     seconds between two renewals."""
     spec = {
-        "holderIdentity": HOLDER,
+        "holderIdentity": _HOLDER,
         "leaseDurationSeconds": max(1, round(MISSED * period_s)),
         "renewTime": micro_time(sampled_ms),
     }

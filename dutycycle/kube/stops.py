@@ -9,7 +9,7 @@ from dutycycle.contract.records.pods import JobRef
 from dutycycle.contract.units import rfc3339
 from dutycycle.kube.discovery import Kind
 
-NOTEBOOK_STOPPED = "kubeflow-resource-stopped"
+_NOTEBOOK_STOPPED = "kubeflow-resource-stopped"
 """The annotation by which Kubeflow's controller of notebooks stops one; its value is the moment."""
 _DEPLOYMENT, _JOB, _NOTEBOOK = ("apps", "Deployment"), ("batch", "Job"), ("kubeflow.org", "Notebook")
 _PLURALS = {_DEPLOYMENT: "deployments", _JOB: "jobs", _NOTEBOOK: "notebooks"}
@@ -44,10 +44,10 @@ def stop_of(job: JobRef, namespace: str, thing: Mapping[str, Any], now_ms: int) 
             undo = suspend_command(job, namespace, suspend=False)
             return None if spec.get("suspend") else Stop({"spec": {"suspend": True}}, "suspended", undo)
         case _:
-            change = {"metadata": {"annotations": {NOTEBOOK_STOPPED: rfc3339(now_ms)}}}
-            undo = f"{_command(job, namespace, 'annotate')} {NOTEBOOK_STOPPED}-"
+            change = {"metadata": {"annotations": {_NOTEBOOK_STOPPED: rfc3339(now_ms)}}}
+            undo = f"{_command(job, namespace, 'annotate')} {_NOTEBOOK_STOPPED}-"
             annotations = thing["metadata"].get("annotations") or {}
-            return None if NOTEBOOK_STOPPED in annotations else Stop(change, "stopped", undo)
+            return None if _NOTEBOOK_STOPPED in annotations else Stop(change, "stopped", undo)
 
 
 def stop_command(job: JobRef, namespace: str, now_ms: int) -> str:
@@ -58,7 +58,7 @@ def stop_command(job: JobRef, namespace: str, now_ms: int) -> str:
         case "batch", "Job":
             return suspend_command(job, namespace, suspend=True)
         case "kubeflow.org", "Notebook":
-            return f"{_command(job, namespace, 'annotate')} {NOTEBOOK_STOPPED}={rfc3339(now_ms)}"
+            return f"{_command(job, namespace, 'annotate')} {_NOTEBOOK_STOPPED}={rfc3339(now_ms)}"
         case _:
             return _command(job, namespace, "delete")
 

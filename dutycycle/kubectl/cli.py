@@ -13,7 +13,7 @@ from dutycycle.contract.errors import DutycycleError, SettingError
 from dutycycle.contract.settings import parsers
 from dutycycle.parser import Parser, typed
 
-PROG = "kubectl dutycycle"
+_PROG = "kubectl dutycycle"
 SORTS = ("gpu", "cpu", "memory", "network", "disk", "name")
 FORMS = ("table", "wide", "json", "yaml")
 KINDS = {"pods": "pods", "pod": "pods", "po": "pods", "nodes": "nodes", "node": "nodes", "no": "nodes",
@@ -69,13 +69,13 @@ def parsed(argv: Sequence[str] | None) -> argparse.Namespace:
 def build_parser() -> Parser:
     """Return all sub-commands; kubectl's own flags mean what they mean there."""
     parser = Parser(
-        prog=PROG,
-        usage=f"{PROG} COMMAND [OPTIONS]",
+        prog=_PROG,
+        usage=f"{_PROG} COMMAND [OPTIONS]",
         description="Show what pods, nodes and jobs used at most, from their annotations.",
     )
     parser.add_version()
     parser.add_examples(_EXAMPLES[""])
-    commands = parser.add_subparsers(prog=PROG, dest="command", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(prog=_PROG, dest="command", metavar="COMMAND", required=True)
     top = _command(commands, "top", "list the highest utilization so far, the busiest first")
     top.add_argument(
         "kind", type=lambda word: KINDS.get(word, word),  # kubectl's other words, too: po, no, the singular
@@ -148,7 +148,7 @@ def _command(commands: "argparse._SubParsersAction[Parser]", name: str, summary:
 
 
 def _say(message: object, status: int) -> int:
-    print(f"{PROG}: {message}", file=sys.stderr)  # noqa: T201
+    print(f"{_PROG}: {message}", file=sys.stderr)  # noqa: T201
     return status
 
 

@@ -70,7 +70,17 @@ async def up(
         if once is None:
             source = await stack.enter_async_context(with_page(source, settings))
         asked = await _run(children, follower, source, duration_s, once)
-    return _exit_status(settings, children, measured=asked or follower.state.ticks > 0)
+    # Where the records are, and what failed or is away
+    if settings.demo == "on":
+        _say(f"its records are in {settings.records}: see `dutycycle peaks --records {settings.records}`")
+    elif settings.records is None and default_records_path().exists():
+        _say(f"peak records are in {default_records_path()}: see `dutycycle peaks`")
+    reasons = dict.fromkeys(child.reason for child in children if child.status not in (0, None))
+    if not reasons and not (asked or follower.state.ticks > 0):
+        reasons[_NOTHING_CAME] = None
+    for reason in reasons:
+        _say(f"dutycycle: {reason} (more in {children[0].log.parent})")
+    return 1 if reasons else 0
 
 
 def _of_demo(settings: Settings, given: Mapping[str, str]) -> tuple[Settings, dict[str, str]]:
@@ -177,20 +187,6 @@ _NOTHING_CAME = (
     "no sample came in this time: give a longer --duration; if it is longer than half a minute already, "
     "the collector's log says why"
 )
-
-
-def _exit_status(settings: Settings, children: list[Child], *, measured: bool) -> int:
-    """Says where the records are, and at the end what failed or is away."""
-    if settings.demo == "on":
-        _say(f"its records are in {settings.records}: see `dutycycle peaks --records {settings.records}`")
-    elif settings.records is None and default_records_path().exists():
-        _say(f"peak records are in {default_records_path()}: see `dutycycle peaks`")
-    reasons = dict.fromkeys(child.reason for child in children if child.status not in (0, None))
-    if not reasons and not measured:
-        reasons[_NOTHING_CAME] = None
-    for reason in reasons:
-        _say(f"dutycycle: {reason} (more in {children[0].log.parent})")
-    return 1 if reasons else 0
 
 
 def _say(line: str) -> None:

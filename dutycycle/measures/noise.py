@@ -11,7 +11,7 @@ import numpy as np
 from dutycycle.traces.frames import Floats
 
 BLOCKS = 20
-LEAST_BLOCKS = 6
+_LEAST_BLOCKS = 6
 _TO_SIGMA = 1.4826 / np.sqrt(2)
 """From the median of differences of two normal values to the standard deviation of one."""
 
@@ -30,7 +30,7 @@ def blocks_of(values: Floats, period: float | None) -> Floats:
 
 def error_of_mean(blocks: Floats) -> float | None:
     """Return the standard error of the mean of all; None where there are too few blocks to tell."""
-    if len(blocks) < LEAST_BLOCKS:
+    if len(blocks) < _LEAST_BLOCKS:
         return None
     return _spread(np.nanmean(blocks, axis=1)) / float(np.sqrt(len(blocks)))
 
@@ -39,7 +39,7 @@ def error_of_ratio(amounts: Floats, seconds: Floats) -> float | None:
     """Return the standard error of a rate, from amounts and the time of each; None where there are too few
     ticks."""
     above, below = blocks_of(amounts, None), blocks_of(seconds, None)
-    if len(above) < LEAST_BLOCKS or len(above) != len(below):
+    if len(above) < _LEAST_BLOCKS or len(above) != len(below):
         return None
     return _spread(above.sum(axis=1) / below.sum(axis=1)) / float(np.sqrt(len(above)))
 
@@ -47,7 +47,7 @@ def error_of_ratio(amounts: Floats, seconds: Floats) -> float | None:
 def error_of_max(blocks: Floats) -> float | None:
     """Return how much the largest value may differ in the same run once more: the spread of the blocks'
     largest."""
-    return _spread(np.nanmax(blocks, axis=1)) if len(blocks) >= LEAST_BLOCKS else None
+    return _spread(np.nanmax(blocks, axis=1)) if len(blocks) >= _LEAST_BLOCKS else None
 
 
 def _spread(values: Floats) -> float:

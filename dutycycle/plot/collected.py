@@ -18,7 +18,7 @@ KINDS = ("gpu/", "node/", "pod/", "job/")
 BOUNDED = ("value", "low", "high")
 _NAMED = 12
 """So many names are listed where none fits."""
-MOST_LINES = 16
+_MOST_LINES = 16
 """With more lines a picture could not be read."""
 
 
@@ -104,7 +104,7 @@ class CollectedSeries:
             self.forecasts[place][who].add(ts_ms + round(1000 * horizon_s), values)
 
     def chosen(self) -> dict[str, list[str]]:
-        """Choose of each wanted metric the subjects that have it, GPUs first, ``MOST_LINES`` of them at most.
+        """Choose of each wanted metric the subjects that have it, GPUs first, at most ``_MOST_LINES``.
 
         The others are in ``left_out``. Raises ``DutycycleError`` where there is none.
         """
@@ -126,17 +126,17 @@ class CollectedSeries:
                 whose = ", ".join(self.wanted.subjects) or "any subject"
                 meant = did_you_mean(metric, metrics) or f"; {there}"
                 raise DutycycleError(f"no metric {metric} of {whose}{meant}")
-            if more := subjects[MOST_LINES:]:
+            if more := subjects[_MOST_LINES:]:
                 self.left_out[metric] = more
         if self.wanted.horizon_s is not None and not self.forecasts:
             there = listed([f"{horizon:g}s" for horizon in sorted(self.horizons)], _NAMED)
             raise DutycycleError(f"no forecast {self.wanted.horizon_s:g}s ahead; there are {there}")
-        return {metric: subjects[:MOST_LINES] for metric, subjects in subjects_by_metric.items()}
+        return {metric: subjects[:_MOST_LINES] for metric, subjects in subjects_by_metric.items()}
 
     def explain_left_out(self) -> list[str]:
         """Say of which metrics not all subjects are drawn, and how to choose others."""
         return [
-            f"{len(more) + MOST_LINES} subjects have {metric}, and a picture shows the first {MOST_LINES}: "
+            f"{len(more) + _MOST_LINES} subjects have {metric}, and a picture shows the first {_MOST_LINES}: "
             f"not {listed(sorted(map(self._called, more)), _NAMED)}; choose by --subject"
             for metric, more in self.left_out.items()
         ]

@@ -30,7 +30,7 @@ from dutycycle.whole_file import whole_file
 from streams.local import LocalPipeline
 from streams.topology import stages
 
-FOLDER_SUFFIX = ".files"
+_FOLDER_SUFFIX = ".files"
 _READ = (*SAMPLE_TOPICS, "profiles")
 
 
@@ -143,7 +143,7 @@ def _gaps(times: npt.NDArray[np.int64], step_ms: int) -> int:
 
 def folder_of(out: Path) -> Path:
     """Tell where the pictures and tables of a page are, and the trace that was recorded for it."""
-    return out.with_name(out.stem + FOLDER_SUFFIX)
+    return out.with_name(out.stem + _FOLDER_SUFFIX)
 
 
 def write_report(report: Report, out: Path) -> Path:

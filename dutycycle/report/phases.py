@@ -16,7 +16,6 @@ IDLE, LOADING, CHECKPOINT, BUSY, UNMEASURED = "idle", "loading", "checkpoint", "
 _BUSY_PCT = 5.0
 _SMOOTH_S = 5.0
 _PAUSE_S = (5.0, 30.0)
-_MOST_TICKS = 700_000
 _BYTES_PER_S = 5e6
 _TIMES_USUAL = 3.0
 _CPU_PCT = 50.0
@@ -60,7 +59,17 @@ def phases_of(view: View, insights: Iterable[Plain], period_s: float | None) -> 
     named = list(
         _named(states, activity, view.first_ms, sorted(insights, key=lambda insight: insight["since_ms"]))
     )
-    return _merged(named, view.last_ms + 1)
+    joined: list[Phase] = []
+    for phase in named:
+        if joined and joined[-1].name == phase.name:
+            joined[-1] = Phase(phase.name, joined[-1].first_ms, phase.last_ms)
+        else:
+            joined.append(phase)
+    if joined:
+        joined[-1] = Phase(
+            joined[-1].name, joined[-1].first_ms, max(view.last_ms + 1, joined[-1].first_ms + 1)
+        )
+    return joined
 
 
 def seconds_by_name(phases: Iterable[Phase]) -> dict[str, tuple[float, int]]:
@@ -162,15 +171,3 @@ def _by_insight(first_ms: int, last_ms: int, insights: Sequence[Plain]) -> Itera
     for begin, end in zip([first_ms, *cuts], [*cuts, last_ms], strict=True):
         past = [kind for at, kind in kinds if at <= begin]
         yield Phase(past[-1] if past else (kinds[0][1] if kinds else BUSY), begin, end)
-
-
-def _merged(phases: Iterable[Phase], end_ms: int) -> list[Phase]:
-    joined: list[Phase] = []
-    for phase in phases:
-        if joined and joined[-1].name == phase.name:
-            joined[-1] = Phase(phase.name, joined[-1].first_ms, phase.last_ms)
-        else:
-            joined.append(phase)
-    if joined:
-        joined[-1] = Phase(joined[-1].name, joined[-1].first_ms, max(end_ms, joined[-1].first_ms + 1))
-    return joined

@@ -5,10 +5,10 @@ from typing import Protocol
 
 from dutycycle.schedule.workload import TraceJob
 from sinks.scheduling.core.policy import Policy
+from sinks.scheduling.core.predicted_usage import PredictedUsage, excesses
 from sinks.scheduling.core.prediction import predict
 from sinks.scheduling.core.priority import place
 from sinks.scheduling.core.similar import PastUse, SimilarPodIndex
-from sinks.scheduling.core.usage import Usage, excesses
 
 _CLASSES = {"high": 1000, "low": -1000}
 """The values of the users' own PriorityClasses; 0 without one."""
@@ -50,7 +50,7 @@ class ByCore:
 
     def __init__(self, policy: Policy, *, knows: bool) -> None:
         self._policy, self._knows = policy, knows
-        self._usage, self._similar = Usage(policy.window_s), SimilarPodIndex()
+        self._usage, self._similar = PredictedUsage(policy.window_s), SimilarPodIndex()
         self._charged: dict[str, float] = {}
         self.errors: list[tuple[float, float]] = []
         """Predicted and true durations of the jobs that have ended."""

@@ -11,7 +11,7 @@ from sinks.scheduling.core.node import Need, NodeGpu, NodeResources, Nodes
 from sinks.scheduling.core.score import HIGHEST_EXTENDER_SCORE, score
 
 Scores = NDArray[np.int64]
-EXTENDER_WEIGHT = 10
+_EXTENDER_WEIGHT = 10
 """So that one step of the extender's score counts as much as all of LeastAllocated's range."""
 _FREE, _TAKEN = NodeGpu(taken=False), NodeGpu(taken=True)
 
@@ -53,7 +53,7 @@ class ExtenderScores:
             self._score(int(cluster.gpus[row]), int(cluster.whole[row]), ranks.get(row, 0), demand)
             for row in rows.tolist()
         ]
-        weight = EXTENDER_WEIGHT * 100 // HIGHEST_EXTENDER_SCORE
+        weight = _EXTENDER_WEIGHT * 100 // HIGHEST_EXTENDER_SCORE
         return default_scores(cluster, rows, demand, ranks) + weight * np.array(ours, dtype=np.int64)
 
     def _score(self, gpus: int, whole: int, ranks: int, demand: Demand) -> int:

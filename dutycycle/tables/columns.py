@@ -17,7 +17,7 @@ from dutycycle.contract.records.derived import Subject
 from dutycycle.contract.topics import TOPICS
 from dutycycle.contract.units import END_OF_TIME_MS
 
-RECORD_TS = "record_ts"
+_RECORD_TS = "record_ts"
 """The time of the record in Kafka, by which it belongs to an hour."""
 Row = dict[str, Any]
 _Read = Callable[[Any], Any]
@@ -85,13 +85,13 @@ class Table:
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
-        self.columns: dict[str, ColumnType] = {RECORD_TS: ColumnType("timestamp")}
+        self.columns: dict[str, ColumnType] = {_RECORD_TS: ColumnType("timestamp")}
         record = inspect.type_info(TOPICS[topic].record)
-        self._root = _Items(record, RowLevel("", below=_LEVELS.get(topic, ())), self.columns, {RECORD_TS})
+        self._root = _Items(record, RowLevel("", below=_LEVELS.get(topic, ())), self.columns, {_RECORD_TS})
 
     def rows(self, record: Any, ts_ms: int | None) -> Iterator[Row]:
         """Return the rows of one record; a column whose value is absent may be missing in them."""
-        return self._root.rows(record, {RECORD_TS: ts_ms})
+        return self._root.rows(record, {_RECORD_TS: ts_ms})
 
 
 @cache

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from dutycycle.contract.errors import DutycycleError, SettingError
 from dutycycle.contract.settings.parsers import listen as checked
 
-LOOPBACK = "127.0.0.1"
-NEARBY = frozenset({LOOPBACK, "::1", "localhost"})
+_LOOPBACK = "127.0.0.1"
+NEARBY = frozenset({_LOOPBACK, "::1", "localhost"})
 """The hosts that only who is on the same machine reaches."""
 PORTS = {
     "collect": 19470, "stream": 19471, "sink": 19472, "metrics": 19473, "adapter": 19474, "extender": 19475,
@@ -18,7 +18,7 @@ PORTS = {
 is registered for these ports, and no kernel hands them out."""
 OFF = "off"
 ANSWER_S = 5.0
-_EVERYWHERE = {"0.0.0.0": LOOPBACK, "::": "::1"}  # noqa: S104 - compared with, not bound to
+_EVERYWHERE = {"0.0.0.0": _LOOPBACK, "::": "::1"}  # noqa: S104 - compared with, not bound to
 
 
 class Address(NamedTuple):
@@ -46,7 +46,7 @@ def parse(text: str) -> Address:
 def address_of(listen: str | None, process: str) -> Address | None:
     """Tell where ``process`` answers by the setting ``listen``; None if it is off."""
     if listen is None:
-        return Address(LOOPBACK, PORTS[process])
+        return Address(_LOOPBACK, PORTS[process])
     return None if listen == OFF else parse(listen)
 
 

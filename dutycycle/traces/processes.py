@@ -12,7 +12,7 @@ from dutycycle.contract.records.processes import Loop, Process, Software
 from dutycycle.traces.frames import Frame, FrameTicks
 from dutycycle.words import digits
 
-STEP_COLUMNS = ("step_s", "samples_per_s", "steps", "seconds", "samples")
+_STEP_COLUMNS = ("step_s", "samples_per_s", "steps", "seconds", "samples")
 """Two means over the steps of a tick, and what they are made of."""
 _WARM_UP = 2.0
 """Ticks at the start whose steps take so many times the median are those in which a program warms up."""
@@ -26,7 +26,7 @@ class TracedProcess:
     pid: int
     software: Software | None = None
     loop: Loop | None = None
-    frame: Frame = field(default_factory=lambda: Frame(STEP_COLUMNS))
+    frame: Frame = field(default_factory=lambda: Frame(_STEP_COLUMNS))
     name: str = ""
     """What to call it in a report."""
 

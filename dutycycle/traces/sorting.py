@@ -12,7 +12,7 @@ from dutycycle.contract.topics import TICK_TOPICS
 from dutycycle.contract.trace import TraceRecord, TraceWriter
 from dutycycle.contract.trace_reader import TraceReader
 
-RUN_BYTES = 64 * 1024 * 1024
+_RUN_BYTES = 64 * 1024 * 1024
 """Payloads of a run, which are in memory together."""
 ORDER = ("pods", "profiles", *TICK_TOPICS)
 """Of the records of one moment."""
@@ -25,7 +25,7 @@ class Sorting:
     mixed the partitions.
     """
 
-    def __init__(self, folder: Path, prefix: str, run_bytes: int = RUN_BYTES) -> None:
+    def __init__(self, folder: Path, prefix: str, run_bytes: int = _RUN_BYTES) -> None:
         self._folder, self._run_bytes = folder, run_bytes
         self._places = {prefix + name: place for place, name in enumerate(ORDER)}
         self._records: list[TraceRecord] = []

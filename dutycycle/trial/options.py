@@ -13,7 +13,7 @@ from dutycycle.contract.errors import SettingError
 from dutycycle.contract.settings.parsers import duration
 from dutycycle.words import short_duration
 
-PLACEMENTS = ("packed", "spread")
+_PLACEMENTS = ("packed", "spread")
 GOALS = ("gpu-seconds", "joules", "rate")
 LEAST_S = 60.0
 """A cycle is looked for in a window that has to fill, and a bottleneck takes a minute of work."""
@@ -21,7 +21,7 @@ _DEFAULT_S = 180.0
 PRIORITY_CLASS = "dutycycle-trial"
 _MOST_NUMBERS = 16
 _LONGEST_MODEL = 20
-GPU_PRODUCT = "nvidia.com/gpu.product"
+_GPU_PRODUCT = "nvidia.com/gpu.product"
 """The label of nodes that NVIDIA's GPU Feature Discovery writes."""
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 _LABEL_KEY = re.compile(r"([a-z0-9][a-z0-9.-]{0,252}/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
@@ -42,7 +42,7 @@ class NodeLabel:
         return words[:_LONGEST_MODEL].strip("-")
 
     def __str__(self) -> str:
-        return self.value if self.key == GPU_PRODUCT else f"{self.key}={self.value}"
+        return self.value if self.key == _GPU_PRODUCT else f"{self.key}={self.value}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +79,8 @@ def placements(text: str) -> tuple[str, ...]:
     """Parse ``packed,spread``, each once. Raises ``ValueError``."""
     placements = tuple(dict.fromkeys(placement.strip() for placement in text.split(",")))
     for placement in placements:
-        if placement not in PLACEMENTS:
-            raise ValueError(f"{placement!r}: is no placement: expected {' or '.join(PLACEMENTS)}, or both")
+        if placement not in _PLACEMENTS:
+            raise ValueError(f"{placement!r}: is no placement: expected {' or '.join(_PLACEMENTS)}, or both")
     return placements
 
 
@@ -90,10 +90,10 @@ def gpu_models(text: str) -> tuple[NodeLabel, ...]:
     models = []
     for part in dict.fromkeys(part.strip() for part in text.split(",")):
         key, equals, value = part.partition("=")
-        label = NodeLabel(key, value) if equals else NodeLabel(GPU_PRODUCT, part)
+        label = NodeLabel(key, value) if equals else NodeLabel(_GPU_PRODUCT, part)
         if not _LABEL_KEY.fullmatch(label.key) or not _LABEL_VALUE.fullmatch(label.value):
             raise ValueError(
-                f"{part!r}: expected the value of the node label {GPU_PRODUCT}, such as NVIDIA-L4, or "
+                f"{part!r}: expected the value of the node label {_GPU_PRODUCT}, such as NVIDIA-L4, or "
                 "LABEL=VALUE of another"
             )
         models.append(label)

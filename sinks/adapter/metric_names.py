@@ -8,7 +8,7 @@ from dutycycle.contract.catalogue import METRICS
 from dutycycle.contract.errors import did_you_mean
 from sinks.adapter.seasonal_load import SLOT_MS, SLOTS
 
-SHOWN_HORIZON_S = 300
+_SHOWN_HORIZON_S = 300
 """The horizon of the forecasts that discovery lists; others are answered too."""
 _LONGEST_S = SLOTS * SLOT_MS // 1000
 """Nothing is forecast beyond the longest cycle."""
@@ -53,5 +53,5 @@ def listed(fields: Iterable[str], *, of_objects: bool, forecast: bool = True) ->
         for field in fields
         for is_max in ((False, True) if of_objects else (False,))
     }
-    ahead = {name._replace(horizon_s=SHOWN_HORIZON_S) for name in names} if forecast else set()
+    ahead = {name._replace(horizon_s=_SHOWN_HORIZON_S) for name in names} if forecast else set()
     return sorted(map(str, names | ahead))

@@ -26,7 +26,17 @@ class SeasonalLoad:
         """Add one pod's mean over a window."""
         for slot in range(start_ms // SLOT_MS, -(-end_ms // SLOT_MS)):
             overlap_ms = min(end_ms, (slot + 1) * SLOT_MS) - max(start_ms, slot * SLOT_MS)
-            self._add(slot, mean * overlap_ms / SLOT_MS)
+            amount = mean * overlap_ms / SLOT_MS
+            if self._newest < 0:
+                self._first = self._newest = slot
+            if slot <= self._newest - SLOTS:  # the clock was set back: what it said before was of no such day
+                self._sums = array("d", [nan]) * SLOTS
+                self._first = self._newest = slot
+            for passed in range(max(self._newest + 1, slot - SLOTS + 1), slot + 1):
+                self._sums[passed % SLOTS] = nan
+            self._newest = max(self._newest, slot)
+            before = self._sums[slot % SLOTS]
+            self._sums[slot % SLOTS] = amount if isnan(before) else before + amount
 
     def forecast(self, period_s: float, at_ms: int, known_ms: int) -> float | None:
         """Return the mean of what was there one, two and three periods before ``at_ms``; None without the
@@ -42,18 +52,6 @@ class SeasonalLoad:
             return None
         there = [value for value in earlier if value is not None]
         return sum(there) / len(there)
-
-    def _add(self, slot: int, amount: float) -> None:
-        if self._newest < 0:
-            self._first = self._newest = slot
-        if slot <= self._newest - SLOTS:  # the clock was set back: what it said before was of no such day
-            self._sums = array("d", [nan]) * SLOTS
-            self._first = self._newest = slot
-        for passed in range(max(self._newest + 1, slot - SLOTS + 1), slot + 1):
-            self._sums[passed % SLOTS] = nan
-        self._newest = max(self._newest, slot)
-        before = self._sums[slot % SLOTS]
-        self._sums[slot % SLOTS] = amount if isnan(before) else before + amount
 
     def _at(self, ms: int) -> float | None:
         """Return the mean of a minute; None for one in which nothing was measured, or not all of it was

@@ -42,7 +42,7 @@ WRITERS = 8
 SAMPLE_SHARE = 3
 """A node's samples are looked at three times an interval, or a renewal of its Lease where that is shorter;
 those between are passed over undecoded."""
-SAMPLE_WAITS = 10
+_SAMPLE_WAITS = 10
 """After so many intervals without a sample of a node, what was found about its GPUs is given up."""
 _FIRST_PAUSE_S = 1.0
 _DRAIN_S = 5.0
@@ -215,7 +215,7 @@ class AnnotationSink:
         if not self._annotations.is_known(target):
             # No sample of the node came yet: what was found about its GPUs is held, as one comes any moment.
             self._failures[target] = self._failures.get(target, 0) + 1
-            if self._failures[target] > SAMPLE_WAITS:
+            if self._failures[target] > _SAMPLE_WAITS:
                 self._forget(target)
             else:
                 self._plan.failed(target, self._clock() + self._interval_s)

@@ -60,7 +60,7 @@ class StepReports:
 
 FORGET_MS = 3_600_000
 """What is said of a subject without samples is forgotten after so long."""
-NODE_GONE_MS = 86_400_000
+_NODE_GONE_MS = 86_400_000
 """Nothing is known of a node that was silent for so long: the streams begin it anew, too."""
 
 
@@ -126,7 +126,7 @@ class MetricsView:
 
     def forget(self, now_ms: int) -> None:
         """Drop what nobody asks for any more."""
-        gone, old = now_ms - NODE_GONE_MS, now_ms - FORGET_MS
+        gone, old = now_ms - _NODE_GONE_MS, now_ms - FORGET_MS
         # GPUs, pods and jobs of the nodes whose samples still come
         fresh = [node for node in self.nodes.values() if node.heard_ms > old]
         for node in fresh:

@@ -13,9 +13,9 @@ OF_METRICS = (
     "metrics_window", "metrics_stale", "metrics_pods", "pod_labels", "remote_write", "remote_write_ca",
     "remote_write_username", "remote_write_labels", "remote_write_interval", "remote_write_bytes",
 )  # fmt: skip
-OF_LISTENER = ("serve_listen", "serve_cert", "serve_key")
+_OF_LISTENER = ("serve_listen", "serve_cert", "serve_key")
 
-OF_VIEWERS = tuple(field.name for field in fields(ViewerSettings))
+_OF_VIEWERS = tuple(field.name for field in fields(ViewerSettings))
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,20 +30,20 @@ class RoleEntry:
 
 ROLES = {
     "metrics": RoleEntry("sinks.prometheus.role:MetricsRole", METRICS, OF_METRICS),
-    "autoscaler": RoleEntry("sinks.adapter.role:AutoscalerRole", ADAPTER, (*OF_LISTENER, "lateness")),
+    "autoscaler": RoleEntry("sinks.adapter.role:AutoscalerRole", ADAPTER, (*_OF_LISTENER, "lateness")),
     "extender": RoleEntry(
         "sinks.scheduling.role:ExtenderRole", EXTENDER,
-        (*OF_LISTENER, "extender_client_ca", "extender_sick"),
+        (*_OF_LISTENER, "extender_client_ca", "extender_sick"),
     ),
     "webhook": RoleEntry(
         "sinks.scheduling.webhook.role:WebhookRole", WEBHOOK,
-        (*OF_LISTENER, "webhook_client_ca", "webhook_policy", "webhook_team_label", "annotation_prefix"),
+        (*_OF_LISTENER, "webhook_client_ca", "webhook_policy", "webhook_team_label", "annotation_prefix"),
     ),
     "web": RoleEntry(
         "dutycycle.web.role:WebRole", WEB,
         (
-            *OF_LISTENER, *OF_VIEWERS, "serve_plain", "records", "price_gpu_hour", "price_kwh", "prometheus",
-            "prometheus_ca", "prometheus_username", "prometheus_cluster", "prometheus_names",
+            *_OF_LISTENER, *_OF_VIEWERS, "serve_plain", "records", "price_gpu_hour", "price_kwh",
+            "prometheus", "prometheus_ca", "prometheus_username", "prometheus_cluster", "prometheus_names",
         ),
     ),
 }  # fmt: skip

@@ -16,7 +16,7 @@ from sinks.analyses import check_analyses
 from sinks.serve.base import Models, Role
 from sinks.serve.roles import ROLES, role_class
 
-SWITCH_S = 0.0005
+_SWITCH_S = 0.0005
 """How long a thread that renders a scrape keeps the interpreter while an answer is due; Python's own 5 ms are
 waited for several times in an answer."""
 
@@ -50,7 +50,7 @@ async def run(names: Sequence[str], settings: Settings, telemetry: Telemetry, st
 
         listener = Listener(settings, telemetry, roles, errors)
     if len(roles) > 1:
-        sys.setswitchinterval(SWITCH_S)
+        sys.setswitchinterval(_SWITCH_S)
     alike = ALIKE_TOPICS if not set(ALIKE_TOPICS).isdisjoint(topics) else ()
     outputs = [
         name for name in (*topics, *(name for role in roles for name in role.outputs)) if name not in alike

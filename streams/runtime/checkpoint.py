@@ -36,14 +36,14 @@ from streams.state.recovery import Rewrite
 
 EARLY = 50_000
 """After so many records since the last commit the next one does not wait for its time: they fill memory."""
-YIELD_EVERY = 16
+_YIELD_EVERY = 16
 """After so many records of a batch the event loop has a turn: heartbeats and answers do not wait for all."""
 FLUSH_AT_ONCE = 64
 """The coalesced outputs of so many keys are made before records have a turn: in a few milliseconds."""
 
-FLUSHED_PER_S = 20
+_FLUSHED_PER_S = 20
 """A stage sends the coalesced outputs of so many keys a second on average, ..."""
-LONGEST_WAIT_S = 30.0
+_LONGEST_WAIT_S = 30.0
 """... but each that changed so often at least."""
 
 
@@ -102,7 +102,7 @@ class CheckpointCoordinator:
                     self.commit_due.set()
                 if self._uncommitted >= 2 * self._early:
                     self._room.clear()
-            if number % YIELD_EVERY == 0:
+            if number % _YIELD_EVERY == 0:
                 await self._send_outbox()
                 await asyncio.sleep(0)
         await self._send_outbox()
@@ -151,7 +151,7 @@ class CheckpointCoordinator:
                 for task in self._tasks:
                     if now_s < self._flush_due_s.get(task.stage.name, 0.0):
                         continue
-                    wait_s = min(task.unflushed / FLUSHED_PER_S, LONGEST_WAIT_S)
+                    wait_s = min(task.unflushed / _FLUSHED_PER_S, _LONGEST_WAIT_S)
                     self._flush_due_s[task.stage.name] = now_s + wait_s
                     for _ in range(0, task.unflushed, FLUSH_AT_ONCE):
                         self._outbox += task.flush(FLUSH_AT_ONCE)

@@ -15,7 +15,7 @@ from sinks.removal import Removal, remove
 
 EXAMPLE = "dutycycle remove --dry-run\ndutycycle remove --namespace team-a"
 SETTINGS = ("annotation_prefix", "annotation_rate")
-NOTE = "a sink or webhook that still runs makes them again: stop it first, or set DUTYCYCLE_ANNOTATIONS=off"
+_NOTE = "a sink or webhook that still runs makes them again: stop it first, or set DUTYCYCLE_ANNOTATIONS=off"
 _SHOWN_KEYS = 4
 
 
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what to do, and where."""
     parser.description = (
         "Remove every annotation with our prefix from nodes, pods and owners of pods, but those by which "
-        f"users ask for a trial; and our PriorityClasses, Leases and Events. Topics stay; {NOTE}."
+        f"users ask for a trial; and our PriorityClasses, Leases and Events. Topics stay; {_NOTE}."
     )
     parser.add_argument(
         "-n",
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         print(f"dutycycle: {failure}", file=sys.stderr)  # noqa: T201
     print(_counts(done, dry_run=args.dry_run))  # noqa: T201
     if (done.keys or done.deleted) and not args.dry_run:
-        print(f"dutycycle: {NOTE}", file=sys.stderr)  # noqa: T201
+        print(f"dutycycle: {_NOTE}", file=sys.stderr)  # noqa: T201
     return 1 if done.failures else 0
 
 

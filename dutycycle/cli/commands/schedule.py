@@ -25,7 +25,7 @@ from sinks.scheduling.policy_file import read_policy
 EXAMPLE = """dutycycle schedule --simulate generated --jobs 500 --seeds 1-3
 dutycycle schedule --simulate pods.csv --format alibaba-2023 --machines nodes.csv --out compared/"""
 SETTINGS: tuple[str, ...] = ()
-GENERATED = "generated"
+_GENERATED = "generated"
 _COUNT = arguments.whole_number(10_000_000)
 
 
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--simulate",
         required=True,
         metavar="TRACE",
-        help=f"a file with --format, or `{GENERATED}` for arrivals of our own",
+        help=f"a file with --format, or `{_GENERATED}` for arrivals of our own",
     )
     parser.add_argument("--format", choices=tuple(FORMATS), help="what the trace is")
     parser.add_argument("--machines", type=Path, metavar="FILE", help="the nodes, in the format of the trace")
@@ -109,9 +109,9 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 def _workload(args: argparse.Namespace, wrong: Wrong) -> Callable[[int], JobTrace]:
     """Return the workload of a seed; one of a file is read here, once, and what is wrong in it is said."""
     made = Generator(args.jobs, args.nodes, args.gpus_per_node, args.load)
-    if args.simulate == GENERATED:
+    if args.simulate == _GENERATED:
         if args.format or args.machines:
-            raise SettingError(f"--format and --machines are of a file, not of --simulate {GENERATED}")
+            raise SettingError(f"--format and --machines are of a file, not of --simulate {_GENERATED}")
         return made.workload
     if not args.format:
         raise SettingError(f"--simulate {args.simulate}: needs --format, one of {', '.join(FORMATS)}")

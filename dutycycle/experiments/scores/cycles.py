@@ -14,13 +14,13 @@ from dutycycle.contract.records.derived import Cycle
 from dutycycle.traces.ticks import subject_key
 from streams.operators.columns.tick import TickRow
 
-CLOSE = 0.05
+_CLOSE = 0.05
 """Relative error up to which a period is right: jitter alone moves the mean period of five bursts by 2 %."""
 
 
 def is_close(period: float | None, true: float) -> bool:
     """Tell whether a period is the true one."""
-    return period is not None and abs(period / true - 1) <= CLOSE
+    return period is not None and abs(period / true - 1) <= _CLOSE
 
 
 def f1(hits: int, alarms: int, misses: int) -> float | None:

@@ -16,9 +16,9 @@ from typing import BinaryIO
 
 from dutycycle.contract.errors import DutycycleError
 
-MAGIC = b":W&B\xe1\xbe"
+_MAGIC = b":W&B\xe1\xbe"
 BLOCK_BYTES = 32 * 1024
-CHUNK = struct.Struct("<IHB")
+_CHUNK = struct.Struct("<IHB")
 """Before each chunk: its checksum, length and type."""
 FULL, FIRST, MIDDLE, LAST = 1, 2, 3, 4
 _HEADER_BYTES = 7
@@ -43,7 +43,7 @@ class WandbFile:
         self.damaged, self.cut_off = [], False
         with Path(self._path).open("rb") as file:
             header = file.read(_HEADER_BYTES)
-            if not header.startswith(MAGIC):
+            if not header.startswith(_MAGIC):
                 what = "is empty" if not header else "is no run file of W&B"
                 raise DutycycleError(
                     f"{self._path}: {what}: expected run-<id>.wandb of the folder wandb/; a table that W&B's "
@@ -73,9 +73,9 @@ class WandbFile:
         while block := file.read(BLOCK_BYTES - start):
             position, end = 0, len(block)
             is_last = end < BLOCK_BYTES - start
-            while end - position >= CHUNK.size:
-                checksum, length, kind = CHUNK.unpack_from(block, position)
-                position += CHUNK.size
+            while end - position >= _CHUNK.size:
+                checksum, length, kind = _CHUNK.unpack_from(block, position)
+                position += _CHUNK.size
                 if checksum == length == kind == 0:
                     position = end  # room that was not used
                     break
@@ -90,7 +90,7 @@ class WandbFile:
                     break
                 position += length
                 yield kind, data
-            is_padding = BLOCK_BYTES - start - position < CHUNK.size
+            is_padding = BLOCK_BYTES - start - position < _CHUNK.size
             self.cut_off = self.cut_off or (is_last and position < end and not is_padding)
             start = 0
 

@@ -30,7 +30,7 @@ _STALL_SHARE = 0.6
 """Of the session: after a stall of the process that is longer, others may own its partitions."""
 _LOOK_S = 0.01
 """So often it is looked whether all agents have named their topics."""
-REBALANCE_S = 30.0
+_REBALANCE_S = 30.0
 """How long the group waits for a worker to hand in its partitions."""
 
 
@@ -190,9 +190,9 @@ def create_app(
     group = {
         "broker_session_timeout": settings.session_timeout,
         "broker_heartbeat_interval": settings.session_timeout / 5,
-        "broker_rebalance_timeout": REBALANCE_S,
+        "broker_rebalance_timeout": _REBALANCE_S,
         # A join is answered when the last worker has joined; and Faust refuses less than the session.
-        "broker_request_timeout": max(REBALANCE_S, settings.session_timeout) + 10.0,
+        "broker_request_timeout": max(_REBALANCE_S, settings.session_timeout) + 10.0,
         "broker_commit_interval": 2.0,
     }
     app = ExactApp(

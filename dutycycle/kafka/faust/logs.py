@@ -5,11 +5,11 @@ import logging
 
 from dutycycle.telemetry.events import SINK, STREAM, Event, Telemetry
 
-LIBRARIES = ("faust", "mode", "aiokafka", "dutycycle.kafka", "streams")
+_LIBRARIES = ("faust", "mode", "aiokafka", "dutycycle.kafka", "streams")
 """Mode names the log of a service after the module of its class, so ours are among them."""
-LIBRARY_SAID = Event(
+_LIBRARY_SAID = Event(
     "library_said", logging.WARNING, "Errors that the stream libraries logged", ("library",),
-    by=(STREAM, SINK), values={"library": LIBRARIES},
+    by=(STREAM, SINK), values={"library": _LIBRARIES},
 )  # fmt: skip
 _LENGTH = 300
 
@@ -26,12 +26,12 @@ class _EventHandler(logging.Handler):
         except (TypeError, ValueError):  # a message that does not fit its arguments
             text = str(record.msg)
         first = " ".join(text.split())[:_LENGTH]
-        self._telemetry.emit(LIBRARY_SAID, first, about=str(record.msg), library=self._library)
+        self._telemetry.emit(_LIBRARY_SAID, first, about=str(record.msg), library=self._library)
 
 
 def route_library_logs(telemetry: Telemetry) -> None:
     """Send the libraries' errors to ``telemetry``, and drop everything below."""
-    for name in LIBRARIES:
+    for name in _LIBRARIES:
         log = logging.getLogger(name)
         log.handlers = [_EventHandler(name, telemetry)]
         log.propagate = False

@@ -15,8 +15,8 @@ from dutycycle.live.model.history import MetricHistory
 
 Value = float | None
 GPU_HISTORY = ("gpu_util_pct", "mem_used_bytes", "power_w", "temp_c")
-NODE_HISTORY = ("cpu_util_pct", "mem_used_bytes")
-POD_GPU_HISTORY = ("gpu_util_pct", "gpu_mem_used_bytes")
+_NODE_HISTORY = ("cpu_util_pct", "mem_used_bytes")
+_POD_GPU_HISTORY = ("gpu_util_pct", "gpu_mem_used_bytes")
 _SILENT_MS = 10_000
 _SILENT_TICKS = 5
 
@@ -104,7 +104,7 @@ class NodeRow(SubjectRow):
     now: Host = field(default_factory=Host)
     util_max: Value = None
     mem_max: Value = None
-    history: MetricHistory = field(default_factory=lambda: MetricHistory(NODE_HISTORY))
+    history: MetricHistory = field(default_factory=lambda: MetricHistory(_NODE_HISTORY))
 
     @property
     def main(self) -> str:
@@ -147,8 +147,8 @@ class PodRow(SubjectRow):
     gpu_mem: Value = None
     gpu_mem_max: Value = None
     gpus: dict[int, bool] = field(default_factory=dict)
-    history: MetricHistory = field(default_factory=lambda: MetricHistory(NODE_HISTORY))
-    gpu_history: MetricHistory = field(default_factory=lambda: MetricHistory(POD_GPU_HISTORY))
+    history: MetricHistory = field(default_factory=lambda: MetricHistory(_NODE_HISTORY))
+    gpu_history: MetricHistory = field(default_factory=lambda: MetricHistory(_POD_GPU_HISTORY))
 
     @property
     def title(self) -> str:

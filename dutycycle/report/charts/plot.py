@@ -22,7 +22,7 @@ from dutycycle.report.charts.chart import (
 )
 from dutycycle.traces.frames import Buckets
 
-PALETTE = ("#3b82d6", "#e0712a", "#1f9e76", "#c05299", "#8a6fdf", "#b78a06", "#d6455d", "#2aa3b8")
+_PALETTE = ("#3b82d6", "#e0712a", "#1f9e76", "#c05299", "#8a6fdf", "#b78a06", "#d6455d", "#2aa3b8")
 """Told apart by people who do not see all colors, and on white as on black."""
 _GREY = "#b9c0cb"
 _BANDS = 4
@@ -57,7 +57,7 @@ def _text(name: str) -> str:
 
 def color_of(place: int) -> str:
     """Return the color of a series."""
-    return _GREY if place < 0 else PALETTE[place % len(PALETTE)]
+    return _GREY if place < 0 else _PALETTE[place % len(_PALETTE)]
 
 
 def _ungrouped(chart: Chart) -> list[Line]:
@@ -67,7 +67,7 @@ def _ungrouped(chart: Chart) -> list[Line]:
 
 def dash_of(place: int) -> str:
     """Give the kind of line of a series: lines of one color differ by it."""
-    return _DASHES[place // len(PALETTE) % len(_DASHES)]
+    return _DASHES[place // len(_PALETTE) % len(_DASHES)]
 
 
 def _layout(chart: Chart, from_ms: int, to_ms: int) -> Figure:
@@ -259,7 +259,7 @@ def _marks(marks: Marks, chart: Chart) -> Figure:
 
 
 def _fan(fan: Fan, *, first: bool) -> Iterator[Figure]:
-    color = PALETTE[1]
+    color = _PALETTE[1]
     there_and_back = [*fan.high, *reversed(fan.low)]
     yield {
         "type": "scatter",

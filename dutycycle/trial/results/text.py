@@ -7,7 +7,7 @@ from dutycycle.measures.steps import Measure
 from dutycycle.trial.results.verdict import TrialRow, TrialVerdict
 from dutycycle.words import UNKNOWN, aligned
 
-GOAL_WORDS = {"gpu-seconds": "GPU-seconds", "joules": "joules", "rate": "rate"}
+_GOAL_WORDS = {"gpu-seconds": "GPU-seconds", "joules": "joules", "rate": "rate"}
 
 
 def lines_of(verdict: TrialVerdict) -> Iterator[str]:
@@ -22,7 +22,7 @@ def lines_of(verdict: TrialVerdict) -> Iterator[str]:
 
 def sentence_of(verdict: TrialVerdict) -> str:
     """Tell which is best, in a sentence."""
-    by = f"by {GOAL_WORDS[verdict.goal]}"
+    by = f"by {_GOAL_WORDS[verdict.goal]}"
     if verdict.goal != "rate":
         by += f" a {verdict.unit or 'step'}"
     if verdict.best is None:

@@ -55,7 +55,7 @@ EARLIER_REVISIONS = "earlier_revisions"
 """On an owner that does not end: the maxima of its revisions or runs before the current one."""
 MOST_PODS = 256
 """Of one job that have a key of their own: those that needed the most."""
-JOB_NAMES = frozenset({
+_JOB_NAMES = frozenset({
     PODS_OMITTED, PODS_SUMMARY, PODS_NOW, GPUS_NOW, PODS_EVER, GPUS_EVER, EARLIER_REVISIONS,
 })  # fmt: skip
 
@@ -73,7 +73,7 @@ _PLAIN = frozenset({GPU_UNTOUCHED, GPU_UTIL_MAX, GPU_UTIL_MEAN, GPU_UTIL_P95, GP
 WRITTEN_WITH_OTHERS = STATE_NAMES | _PLAIN | {GPU_COUNT}
 """Plain values for ``kubectl get``. They are written with the others, and are no reason for a write, except a
 cycle that is found or lost, and memory that begins or ceases to run out."""
-POD_NAMES = _PLAIN | frozenset({
+_POD_NAMES = _PLAIN | frozenset({
     GPU_UTIL, GPU_MEM_UTIL, GPU_ATTRIBUTION, *POD_ANNOTATIONS, UPDATED,
 })  # fmt: skip
 LONGEST_NAME = 63
@@ -110,7 +110,7 @@ def is_ours(kind: str, name: str) -> bool:
     """
     if kind == "node":
         return _NODE_NAME.fullmatch(name) is not None
-    return name in (POD_NAMES if kind == "pod" else JOB_NAMES)
+    return name in (_POD_NAMES if kind == "pod" else _JOB_NAMES)
 
 
 def size_of(annotations: Mapping[str, str]) -> int:

@@ -17,7 +17,7 @@ from dutycycle.kube.events import Occurrence
 from sinks.annotations.core.targets import Target, job_target, node_target, placed_target, pod_target
 
 GPU_IDLE, CYCLE_LOST, GPU_UNHEALTHY, GPU_FAULT = "GpuIdle", "CycleLost", "GpuUnhealthy", "GpuFault"
-ANOMALIES = {
+_ANOMALIES = {
     "slow_steps": "StepsSlower", "hot_gpu": "GpuHotter", "slow_gpu": "GpuSlower", "power": "PowerUnusual",
     "hang": "RankHangs", "stall": "TrainingStalls", "frozen": "GpuFiguresFrozen",
 }  # fmt: skip
@@ -180,10 +180,10 @@ def _odd(record: PodInsight | JobInsight, target: Target) -> Iterator[Occurrence
     """Yield one for each kind of anomaly, of the first of that kind."""
     kinds: set[str] = set()
     for anomaly in record.insight.anomalies:
-        if anomaly.kind in ANOMALIES and anomaly.kind not in kinds:
+        if anomaly.kind in _ANOMALIES and anomaly.kind not in kinds:
             kinds.add(anomaly.kind)
             note = f"Since {rfc3339(anomaly.since_ms)}: {anomaly.advice or anomaly.kind}"
-            yield Occurrence(target.ref, ANOMALIES[anomaly.kind], "Warning", anomaly.since_ms, note)
+            yield Occurrence(target.ref, _ANOMALIES[anomaly.kind], "Warning", anomaly.since_ms, note)
 
 
 def target_of_job(record: PodInsight) -> Target | None:

@@ -18,7 +18,7 @@ from dutycycle.contract.records.parts import PodTrend
 from sinks.annotations.core import keys
 
 MEGA = 1e6
-GIGA = 1e9
+_GIGA = 1e9
 UNKNOWN_PID = 0
 """No process has this PID: whoever gives it does not know the processes."""
 MOST_PROCESSES = 64
@@ -43,7 +43,7 @@ def significant(value: float, digits: int = 3) -> int | float:
 
 def gigabytes(value: float) -> str:
     """Return bytes as ``9.5GB`` or ``12GB``."""
-    return f"{number(value / GIGA, 1)}GB"
+    return f"{number(value / _GIGA, 1)}GB"
 
 
 def maxima(peaks: Peaks, subject: Subject, prefix: str = "max_") -> dict[str, int | float]:

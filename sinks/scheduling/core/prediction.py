@@ -8,7 +8,7 @@ from sinks.scheduling.core.intervals import Interval, interval
 from sinks.scheduling.core.similar import FIGURES, SimilarPods
 
 _GIB = 1024**3
-COVERAGE = 0.8
+_COVERAGE = 0.8
 """Nine similar pods are enough for it."""
 
 
@@ -62,7 +62,7 @@ def _duration(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-def predict(similar: SimilarPods | None, coverage: float = COVERAGE) -> Prediction | None:
+def predict(similar: SimilarPods | None, coverage: float = _COVERAGE) -> Prediction | None:
     """Return the prediction from ``similar``; None without similar pods."""
     if similar is None:
         return None

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from dutycycle.kube import resources
 from sinks.scheduling import pods
 from sinks.scheduling.cluster_view import ClusterView
-from sinks.scheduling.core.ledger import Ledger, Owners, owners
+from sinks.scheduling.core.measured_usage import MeasuredUsage, Owners, owners
 from sinks.scheduling.core.policy import Policy
+from sinks.scheduling.core.predicted_usage import PredictedUsage, excesses
 from sinks.scheduling.core.prediction import Prediction
 from sinks.scheduling.core.priority import Placed, place
-from sinks.scheduling.core.usage import Usage, excesses
 
 _SUMS_S = 10.0
 """So long sums of the ledger are used: it is written once a minute."""
@@ -32,7 +32,7 @@ class QueuePosition:
 
 @dataclass(slots=True)
 class Queue:
-    """Places pods by ``policy``, from what is ``known`` of similar pods and what the ``ledger`` measured.
+    """Places pods by ``policy``, from what is ``known`` of similar pods and from ``measured`` usage.
 
     An owner has used what was measured or what its pods were predicted to need when they came, whichever is
     more: so the tenth pod of a burst finds nine others of its owner, and nothing counts twice.
@@ -40,15 +40,15 @@ class Queue:
 
     policy: Policy
     known: ClusterView
-    ledger: Ledger
+    measured: MeasuredUsage
     team_label: str
-    _charges: Usage = field(init=False)
+    _predicted: PredictedUsage = field(init=False)
     _sums: tuple[float, Mapping[str, float]] = (float("-inf"), {})
     _jobs: dict[str | tuple[str, str], tuple[float, QueuePosition]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Charges leave the window as measured use does."""
-        self._charges = Usage(self.policy.window_s)
+        self._predicted = PredictedUsage(self.policy.window_s)
 
     def place(
         self, pod: pods.Object, namespace: str, user_class: str, now_s: float, *, charge: bool = True
@@ -69,7 +69,7 @@ class Queue:
             prediction = queued.prediction
             expected_s = None if prediction is None else prediction.middle("duration_s")
             seconds = self.policy.unknown_s if expected_s is None else expected_s
-            self._charges.charge(owned_by, seconds * gpus, now_s)
+            self._predicted.charge(owned_by, seconds * gpus, now_s)
         return queued
 
     def _of_job(self, job: str | tuple[str, str] | None, now_s: float) -> QueuePosition | None:
@@ -88,9 +88,9 @@ class Queue:
         prediction = self.known.prediction(pods.template_of_pod(pod))
         duration_s = None if prediction is None else prediction.middle("duration_s")
         if now_s - self._sums[0] >= _SUMS_S:
-            self._sums = (now_s, self.ledger.used(now_s))
+            self._sums = (now_s, self.measured.used(now_s))
         used = dict(self._sums[1])
-        for owner, gpu_s in self._charges.charged(now_s).items():
+        for owner, gpu_s in self._predicted.charged(now_s).items():
             used[owner] = max(used.get(owner, 0.0), gpu_s)
         excess = excesses(owned_by, used, self.policy.shares)
         placed: Placed = place(self.policy, now_s, duration_s, gpus, excess, user_class)

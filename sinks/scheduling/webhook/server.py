@@ -16,7 +16,7 @@ from sinks.scheduling.webhook.queue import Queue
 
 LARGEST = 8 * 1024**2
 """etcd takes 1.5 MiB of an object; the API server sends it once."""
-RESULTS = ("placed", "no_class", "not_understood", "no_gpu", "bound", "trial", "system_class")
+_RESULTS = ("placed", "no_class", "not_understood", "no_gpu", "bound", "trial", "system_class")
 """What may be done with a pod: the first is given a class, the others are admitted unchanged."""
 
 
@@ -33,7 +33,7 @@ class Webhook:
     ) -> None:  # fmt: skip
         self._queue, self._class_of, self._key = queue, class_of, key
         self._telemetry, self._wall = telemetry, wall
-        for result in RESULTS:
+        for result in _RESULTS:
             telemetry.metrics.counter(WEBHOOK_PODS, result=result)
 
     def routes(self) -> list[web.RouteDef]:

@@ -36,7 +36,7 @@ FEWEST, FEW = 5.0, 10.0
 hardly sure: it is enough if two slots agree."""
 LONGEST_S = 4.0
 """Slower cycles are seen in the ticks, and better."""
-DROPPED = 2
+_DROPPED = 2
 """Slots in a row without the cycle after which it is lost."""
 
 Burst = Sequence[Sequence[float]]
@@ -47,7 +47,7 @@ class _BurstWindow:
     """Collects the samples of one series in its sampling slot."""
 
     def __init__(self, from_ms: int) -> None:
-        self.tracker = CycleTracker(misses=DROPPED)
+        self.tracker = CycleTracker(misses=_DROPPED)
         self.from_ms = from_ms
         """Begin of the slot; in the future while it pauses."""
         self.sampled = False
@@ -175,7 +175,7 @@ class BurstBank:
         """Go on from a snapshot."""
         for column, tracker, from_ms, sampled, seen_s, ticks, size, at, values in plain:
             window = self._windows[column] = _BurstWindow(from_ms)
-            window.tracker = CycleTracker.restore(tracker, misses=DROPPED)
+            window.tracker = CycleTracker.restore(tracker, misses=_DROPPED)
             window.sampled, window.seen_s = sampled, seen_s
             pairs = np.stack(
                 (unpack(at, "u2", (size,)), unpack(values, "f4", (size,))), axis=1, dtype=np.float64

@@ -15,12 +15,12 @@ HARMONICS, TIMES = 5, 3
 """Above, it is none if it is no alias of these lines of the quick cycle, nor so many times one."""
 AVERAGED = 3
 """Periods in an interval from which on the mean over it hides a cycle."""
-UNSURE_BINS = 0.02
+_UNSURE_BINS = 0.02
 """Error of a cycle's frequency, in units of one over its window."""
 VARIES, STRONGEST, SURE = 0.01, 2, 0.98
 """Steps vary, so the period of a quick cycle in the bursts' 20 s may differ by this share from that in the
 ticks. A cycle that may be an alias of so many of its lines because of that has to be so sure."""
-VERIFIED_S = 4.0
+_VERIFIED_S = 4.0
 """Up to this period a cycle in the ticks has to be in the bursts, where there are any."""
 OTHERS = 3
 """At most so many further cycles are said."""
@@ -63,7 +63,7 @@ def combined(
             if any(near(cycle.period_s, other.period_s, SAME) for other in seen):
                 known.append(cycle)
                 continue
-            unseen = place > 0 and bursts.result is not None and cycle.period_s <= VERIFIED_S
+            unseen = place > 0 and bursts.result is not None and cycle.period_s <= _VERIFIED_S
             # A multiple of what the same scale sees, of so few samples that those fall
             # differently in each period
             again = any(
@@ -90,7 +90,7 @@ def _cycles(scale: ScaleResult) -> list[_KnownCycle]:
         return []
     pairs = [(result.period_s, result.confidence)]
     pairs += [(other.period_s, other.confidence) for other in result.others or ()]
-    return [_KnownCycle(*pair, result.since_ms, UNSURE_BINS / scale.window_s) for pair in pairs]
+    return [_KnownCycle(*pair, result.since_ms, _UNSURE_BINS / scale.window_s) for pair in pairs]
 
 
 def _main(known: list[_KnownCycle], before: CycleResult | None) -> _KnownCycle:

@@ -36,7 +36,7 @@ from streams.operators.cycles.ring import LOGARITHMS, means_by_slot
 from streams.operators.cycles.tracker import QUIET_MS
 
 SNAPSHOT_VERSION = 5
-SCALES = (
+_SCALES = (
     CycleConfig(interval_ms=10_000, samples=400, least=18, early=False, store=LOGARITHMS),
     CycleConfig(interval_ms=60_000, samples=400, least=20, early=False, store=LOGARITHMS),
     CycleConfig(interval_ms=600_000, samples=480, least=12, early=False, store=LOGARITHMS),
@@ -131,7 +131,7 @@ class CycleScales:
         self._ticks = CycleBank(n, ticks, self._witnesses)
         self._bursts = BurstBank()
         enough = ticks.sure_of_part
-        scales = [replace(scale, sure=enough, sure_of_part=enough, misses=ticks.misses) for scale in SCALES]
+        scales = [replace(scale, sure=enough, sure_of_part=enough, misses=ticks.misses) for scale in _SCALES]
         self._scales = [_Scale(config, n) for config in scales]
         self._published: list[CycleResult | None] = [None] * n
         self._published_ms: Ints = np.zeros(n, np.int64)

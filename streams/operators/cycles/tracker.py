@@ -19,7 +19,7 @@ QUIET_MS = 60_000
 """Changes of a cycle that goes on are published no more often than this."""
 AGREEING = 2
 """Evaluations in a row that have to say the same before a lock is changed."""
-AGREEING_MULTIPLE = 6
+_AGREEING_MULTIPLE = 6
 """The same for a multiple or a fraction of the period: a likely mistake, and a rare change."""
 SOON = 10
 """So many periods after its end a cycle has just ended."""
@@ -75,7 +75,7 @@ class CycleTracker:
     @property
     def is_in_doubt(self) -> bool:
         """Tell whether the series should be looked at again soon: the last look did not confirm the lock."""
-        unsure = self._challenger is not None and self._agreeing < AGREEING_MULTIPLE
+        unsure = self._challenger is not None and self._agreeing < _AGREEING_MULTIPLE
         return self._misses > 0 or unsure or (self.has_told and self.period_s is None)
 
     @property
@@ -143,7 +143,7 @@ class CycleTracker:
         self._agree(result)
         if self.published is None or result.period_s is None or self.period_s is None:
             return None
-        if self._agreeing < (AGREEING_MULTIPLE if multiple(result.period_s, self.period_s) else AGREEING):
+        if self._agreeing < (_AGREEING_MULTIPLE if multiple(result.period_s, self.period_s) else AGREEING):
             return None
         if near(result.period_s, self.period_s, DRIFT):
             if ts_ms - self._published_ms < QUIET_MS:

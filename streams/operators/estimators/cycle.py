@@ -11,7 +11,7 @@ from streams.operators.cycles.bank import CycleBank, CycleConfig
 from streams.operators.trends.pending import HASHED
 from streams.operators.trends.season import Season, season_of
 
-STEP_MS = 1000
+_STEP_MS = 1000
 """A value stands for a tick of one second: what the banks count in seconds are values here."""
 LEAST, MORE = 8, 8
 """A cycle is looked for, and a forecast measured, after so many values and fewer than so many more."""
@@ -57,7 +57,7 @@ class CycleForecaster(time_series.base.Forecaster):
         self._count = 0
         self._newest = 0.0
         self._evaluated_at = LEAST
-        self._cycles = CycleBank(1, CycleConfig(interval_ms=STEP_MS, samples=window))
+        self._cycles = CycleBank(1, CycleConfig(interval_ms=_STEP_MS, samples=window))
 
     @property
     def period(self) -> float | None:
@@ -71,7 +71,7 @@ class CycleForecaster(time_series.base.Forecaster):
 
     @property
     def _now_ms(self) -> int:
-        return STEP_MS * self._count
+        return _STEP_MS * self._count
 
     def learn_one(self, y: float, x: dict[Any, Any] | None = None) -> None:
         """Take the next value; NaN is a value that is missing. ``x`` is not used."""
@@ -109,5 +109,5 @@ class CycleForecaster(time_series.base.Forecaster):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Go on from ``__getstate__``. Raises ``ValueError`` for a state of another version."""
         vars(self).update(state)
-        config = CycleConfig(interval_ms=STEP_MS, samples=self.window)
+        config = CycleConfig(interval_ms=_STEP_MS, samples=self.window)
         self._cycles = CycleBank.restore(state["_cycles"], config)

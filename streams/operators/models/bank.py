@@ -22,7 +22,7 @@ SIZED_EVERY = 300
 """Ticks of a model between two looks at the size of its state."""
 PAUSE_MS, LONGEST_PAUSE_MS = 60_000, 3_600_000
 """A model that failed begins anew after this; the pause doubles with each further failure."""
-FORGIVEN = 3600
+_FORGIVEN = 3600
 """Ticks without a failure after which earlier ones do not count."""
 _DETAIL = 300
 
@@ -126,7 +126,7 @@ class ModelBank(NodeModels):
                 running.role = self._begun(model)
             step = running.role.learn(row)
             running.ts_ms, running.ticks = ts_ms, running.ticks + 1
-            if running.ticks == FORGIVEN:
+            if running.ticks == _FORGIVEN:
                 running.failures = 0
             if (
                 running.ticks % SIZED_EVERY == 0

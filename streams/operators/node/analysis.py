@@ -18,7 +18,7 @@ from streams.operators.trends.bank import HORIZONS_S, TrendBank, TrendForecast
 from streams.operators.trends.changes import TrendDebouncer
 from streams.operators.trends.season import season_of
 
-FOLLOWS_STEPS = ("gpu_util_pct", "tensor_active_pct", "dram_active_pct", "mem_copy_util_pct", "power_w")
+_FOLLOWS_STEPS = ("gpu_util_pct", "tensor_active_pct", "dram_active_pct", "mem_copy_util_pct", "power_w")
 """The metrics of a GPU or pod that show its steps, the one that counts most first."""
 
 
@@ -50,7 +50,7 @@ class Evaluation:
         for cycle_series, cycle in self.cycles:
             of.setdefault((cycle_series.kind, cycle_series.member), {})[cycle_series.metric] = cycle
         for (kind, member), by_metric in of.items():
-            known = [metric for metric in FOLLOWS_STEPS if metric in by_metric]
+            known = [metric for metric in _FOLLOWS_STEPS if metric in by_metric]
             if known:
                 best = next((metric for metric in known if by_metric[metric].cyclic), known[0])
                 yield Series(kind, member, best), by_metric[best]
@@ -225,8 +225,8 @@ class AnalysisBank:
 def _witness_of(subject_series: Series) -> Series:
     """Return the series whose bursts show the quick cycles of a series, if it has no bursts."""
     return (
-        subject_series._replace(metric=FOLLOWS_STEPS[0])
-        if subject_series.metric in FOLLOWS_STEPS
+        subject_series._replace(metric=_FOLLOWS_STEPS[0])
+        if subject_series.metric in _FOLLOWS_STEPS
         else subject_series
     )
 

@@ -21,7 +21,7 @@ from dutycycle.telemetry.events import (
 from streams.operators.base import CountedEvent
 from streams.operators.columns.tick import TickRow
 
-MAX_AHEAD_MS = MAX_BEHIND_MS = SET_BACK_MS
+_MAX_AHEAD_MS = _MAX_BEHIND_MS = SET_BACK_MS
 CONFIRMING_TICKS = 10
 GAP_MS, GAP_TICKS = 60_000, 5
 """Time without a tick that is longer, and longer than so many: samples are missing, or the clock was set
@@ -70,7 +70,7 @@ class Timeline:
             self.watermark_ms = max(tick.ts_ms, self.watermark_ms or 0)
             return [*ticks, tick], released + events
         ticks, released = [], []
-        if self.held and not 0 < tick.ts_ms - self.held[-1].tick.ts_ms <= MAX_AHEAD_MS:
+        if self.held and not 0 < tick.ts_ms - self.held[-1].tick.ts_ms <= _MAX_AHEAD_MS:
             ticks, released = self._release()
         self.held.append(Held(tick, data))
         if len(self.held) == CONFIRMING_TICKS:
@@ -92,7 +92,7 @@ class Timeline:
     def _is_far(self, ts_ms: int) -> bool:
         if self.watermark_ms is None:
             return False
-        return not -MAX_BEHIND_MS <= ts_ms - self.watermark_ms <= MAX_AHEAD_MS
+        return not -_MAX_BEHIND_MS <= ts_ms - self.watermark_ms <= _MAX_AHEAD_MS
 
     def _release(self) -> tuple[list[TickRow], list[CountedEvent]]:
         """Return what was held is not confirmed. What is behind counts as late; what is ahead is dropped."""

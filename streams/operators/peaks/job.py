@@ -90,13 +90,23 @@ class JobOperator(Operator):
         parts = sorted(self._parts.values(), key=lambda part: (part.pod_name, part.first_ms, part.pod_uid))
         newest = max(parts, key=lambda part: (part.last_ms, part.pod_uid))
         moments, current = self._departed.moments(), self._current(parts)
+        # The pods by name. Of pods that had one name one after the other, the later ones carry their start
+        # in it.
+        pods: dict[str, PodOfJob] = {}
+        for part in parts:
+            name = part.pod_name if part.pod_name not in pods else f"{part.pod_name}@{part.first_ms}"
+            pods[name] = PodOfJob(
+                node=part.node, metrics=to_peaks(part.metrics), gpus=part.gpus,
+                attribution=part.attribution or None,
+                former=part.job.revision is not None and (part.gone or part.job.revision not in current),
+            )  # fmt: skip
         return JobPeaks(
             job=replace(newest.job, role=None, replica=None, revision=None), namespace=newest.namespace,
             first_ms=min([*moments, *(part.first_ms for part in parts)]),
             last_ms=max([*moments, newest.last_ms]),
             final=all(part.final for part in parts),
             metrics=to_peaks(merge_tallies([*(part.metrics for part in parts), *self._departed.tallies()])),
-            pods=_by_name(parts, current),
+            pods=pods,
             gpus_omitted=self._departed.with_gpus or None, pods_omitted=self._departed.pods or None,
             totals=merge_totals([*(part.totals for part in parts), *self._departed.all_totals()]) or None,
             pods_now=sum(not part.final for part in parts),
@@ -153,20 +163,6 @@ class JobOperator(Operator):
         self._newest_ms = plain["newest_ms"]
         self._ended = self._ends()
         self._changed = plain["changed"]
-
-
-def _by_name(parts: list[JobPart], current: Set[str]) -> dict[str, PodOfJob]:
-    """Return the pods by name. Of pods that had one name one after the other, the later ones carry their
-    start in it."""
-    pods: dict[str, PodOfJob] = {}
-    for part in parts:
-        name = part.pod_name if part.pod_name not in pods else f"{part.pod_name}@{part.first_ms}"
-        pods[name] = PodOfJob(
-            node=part.node, metrics=to_peaks(part.metrics), gpus=part.gpus,
-            attribution=part.attribution or None,
-            former=part.job.revision is not None and (part.gone or part.job.revision not in current),
-        )  # fmt: skip
-    return pods
 
 
 def encode_within(peaks: JobPeaks, most_bytes: int) -> bytes:

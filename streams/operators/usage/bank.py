@@ -18,7 +18,7 @@ from streams.operators.usage.gpus import GpuMeter
 from streams.operators.usage.pods import PodMeter
 from streams.operators.usage.table import OnGpu
 
-MOST_LEFT = 4
+_MOST_LEFT = 4
 """So many hours that a jump of the clock has left are kept."""
 
 
@@ -46,7 +46,7 @@ class UsageBank:
         self._before = {key: of for key, of in self._sums().items() if any(of.values())}
         if abs(ts_ms - self._last_ms) > SET_BACK_MS:  # perhaps by a wrong clock
             self._left[self._last_ms // HOUR_MS] = self._meter.hour()
-            if len(self._left) > MOST_LEFT:
+            if len(self._left) > _MOST_LEFT:
                 del self._left[next(iter(self._left))]
         self._meter.begin()
         left = self._left.pop(ts_ms // HOUR_MS, None)

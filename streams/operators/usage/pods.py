@@ -47,21 +47,20 @@ class PodMeter:
     def add(self, block: TickBlock, seconds: Floats, _gaps: Bools) -> None:
         """Add ticks as ``GpuMeter.add``. After a gap, a rate counts for no more time than its tick does."""
         if block.layout is not self._layout:
-            self._lay_out(block.layout)
+            # Lay out rows anew, for other pods than before, or another hour. The member of the host is
+            # empty, and so is its key.
+            column = {column_series: at for at, column_series in enumerate(block.layout.series)}
+            members = dict.fromkeys(
+                (column_series.kind, column_series.member) for column_series in block.layout.series
+            )
+            cells = [
+                [column[Series(*member, metric)] for metric in ("cpu_util_pct", "mem_used_bytes")]
+                for member in members
+            ]
+            self._columns = np.array(cells, np.int64).reshape(-1, 2)
+            self._rows = self._hour.rows([(member,) for _, member in members])
+            self._layout = block.layout
         _add(self._hour.figures, block.values, seconds, self._rows, self._columns)
-
-    def _lay_out(self, layout: Layout) -> None:
-        """Lay out rows anew, for other pods than before, or another hour. The member of the host is empty,
-        and so is its key."""
-        column = {column_series: at for at, column_series in enumerate(layout.series)}
-        members = dict.fromkeys((column_series.kind, column_series.member) for column_series in layout.series)
-        cells = [
-            [column[Series(*member, metric)] for metric in ("cpu_util_pct", "mem_used_bytes")]
-            for member in members
-        ]
-        self._columns = np.array(cells, np.int64).reshape(-1, 2)
-        self._rows = self._hour.rows([(member,) for _, member in members])
-        self._layout = layout
 
     def changed(self, *, keep: bool = False) -> tuple[PodHour, ...]:
         """Return the rows that changed since they were written (see ``HourTable``); of the host, what its

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from dutycycle.contract.errors import SettingError
 from sinks.scheduling.core.policy import Band, Policy, policy_of
+from sinks.scheduling.core.predicted_usage import PredictedUsage, excesses
 from sinks.scheduling.core.priority import place
-from sinks.scheduling.core.usage import Usage, excesses
 from tests.support.examples import examples
 
 POLICY = Policy(stretch=4, size_exponent=0, longest_s=10_000, quantum_s=1, bands={"": Band(0, 900_000_000)})
@@ -78,12 +78,12 @@ def test_a_users_class_bounds_the_priority() -> None:
     assert place(policy, 0, 1e9, 1, {}, "prod").priority > place(policy, 0, 1, 1, {}, "").priority
 
 
-def excess(usage: Usage, owner: str, shares: dict[str, float], now_s: float) -> float:
+def excess(usage: PredictedUsage, owner: str, shares: dict[str, float], now_s: float) -> float:
     return excesses([owner], usage.charged(now_s), shares)[owner]
 
 
 def test_use_is_a_share_of_the_newest_window() -> None:
-    usage = Usage(2400)
+    usage = PredictedUsage(2400)
     assert excess(usage, "team a", {}, 0) == 1.0  # nobody used anything
     usage.charge(["team a", "namespace red"], 300, 0)
     usage.charge(["team b", "namespace red"], 100, 50)
@@ -99,7 +99,7 @@ def test_use_is_a_share_of_the_newest_window() -> None:
 
 
 def test_of_what_has_left_the_window_not_even_a_rounding_error_counts_as_use() -> None:
-    usage = Usage(2400)
+    usage = PredictedUsage(2400)
     for gpu_s, at_s in ((0.1, 0), (0.2, 100)):  # 0.1 + 0.2 - 0.1 - 0.2 is more than 0
         usage.charge(["team a"], gpu_s, at_s)
     usage.charge(["team b"], 100, 2600)

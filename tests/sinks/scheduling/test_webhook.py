@@ -14,7 +14,7 @@ from dutycycle.telemetry.events import WEBHOOK, Telemetry
 from dutycycle.telemetry.metrics import WEBHOOK_PODS
 from sinks.scheduling.cluster_view import ClusterView
 from sinks.scheduling.core import classes
-from sinks.scheduling.core.ledger import Ledger
+from sinks.scheduling.core.measured_usage import MeasuredUsage
 from sinks.scheduling.core.policy import Band, Policy
 from sinks.scheduling.webhook.queue import Queue
 from sinks.scheduling.webhook.server import Webhook
@@ -41,7 +41,7 @@ class Rig:
     """A webhook that knows one ended pod of each image, and what two teams used."""
 
     def __init__(self, class_of: Callable[[str, int], str | None] = class_of) -> None:
-        known, ledger = ClusterView(), Ledger(POLICY.window_s, "team")
+        known, measured = ClusterView(), MeasuredUsage(POLICY.window_s, "team")
         for image, took_s in (("short:1", 60), ("long:1", 7200)):
             made = template_of(asked(image)["spec"])
             old = pod(
@@ -50,13 +50,13 @@ class Rig:
             )  # fmt: skip
             known.take(image, peaks(old, 1))
         for team, gpu_s in (("greedy", 3000.0), ("modest", 1000.0)):
-            ledger.hear("pods", team, pod(team, labels={"team": team}))
+            measured.hear("pods", team, pod(team, labels={"team": team}))
             row = GpuHour(pod_uid=team, gpu=team, gpu_s=gpu_s, known_s=0.0, busy_s=0.0)
             hour_ms = NOW - NOW % HOUR_MS
             used = UsageHour(node="n", source="nvml", hour_ms=hour_ms, ts_ms=NOW, gpus=(row,))
-            ledger.hear("usage", "n", used)
+            measured.hear("usage", "n", used)
         self.telemetry, self.now_s = Telemetry(WEBHOOK), NOW_S
-        queue = Queue(POLICY, known, ledger, "team")
+        queue = Queue(POLICY, known, measured, "team")
         self.webhook = Webhook(queue, class_of, "dutycycle.io/priority", self.telemetry, lambda: self.now_s)
 
     def ask(self, thing: Any, **more: Any) -> dict[str, Any]:

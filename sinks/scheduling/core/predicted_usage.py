@@ -1,4 +1,4 @@
-"""Counts GPU-seconds by namespace and team over a sliding window, and compares owners by them."""
+"""Counts GPU-seconds that pods were predicted to need, by owner; compares owners by what they used."""
 
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping
@@ -8,7 +8,7 @@ _SLICES = 24  # what leaves the window is off by a 24th of it at most
 
 
 @dataclass(slots=True)
-class Usage:
+class PredictedUsage:
     """Charges of the newest ``window_s``, in 24 slices: a slice leaves as a whole.
 
     A pod is charged when it comes, with what it is predicted to need: so the tenth pod of a burst already

@@ -24,7 +24,7 @@ class _Hour:
     pods: dict[str, float] = field(default_factory=dict)
 
 
-class Ledger:
+class MeasuredUsage:
     """Takes the records of the topic ``usage`` in any order, and who owns each pod. ``team_label``: of pods,
     as their records have it."""
 

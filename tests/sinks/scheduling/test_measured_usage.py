@@ -3,8 +3,8 @@
 import pytest
 
 from dutycycle.contract.records.hours import HOUR_MS, GpuHour, UsageHour
-from sinks.scheduling.core.ledger import Ledger, owners
-from sinks.scheduling.core.usage import excesses
+from sinks.scheduling.core.measured_usage import MeasuredUsage, owners
+from sinks.scheduling.core.predicted_usage import excesses
 from tests.support.sinks.scheduling import pod
 
 HOUR_S = HOUR_MS / 1000
@@ -19,8 +19,8 @@ def hour(at_h: int, node: str = "n", **used: float) -> UsageHour:
     return UsageHour(node=node, source="nvml", hour_ms=at_h * HOUR_MS, ts_ms=0, gpus=tuple(rows))
 
 
-def ledger(window_h: float = 24) -> Ledger:
-    made = Ledger(window_h * HOUR_S, "team")
+def measured_usage(window_h: float = 24) -> MeasuredUsage:
+    made = MeasuredUsage(window_h * HOUR_S, "team")
     labels = {"team": "vision"}
     made.hear("pods", "a", pod("a", labels=labels))
     made.hear("pods", "b", pod("b"))
@@ -29,14 +29,14 @@ def ledger(window_h: float = 24) -> Ledger:
 
 
 def test_a_newer_row_replaces_the_one_before_and_a_repeat_changes_nothing() -> None:
-    one = ledger()
+    one = measured_usage()
     for record in (hour(NOW_H, a=60.0), hour(NOW_H, a=120.0), hour(NOW_H, a=120.0), hour(NOW_H, "m", a=30.0)):
         one.hear("usage", "n", record)
     assert one.used(NOW_H * HOUR_S + 600) == {"namespace ml": 150.0, "team vision": 150.0}
 
 
 def test_use_is_summed_by_namespace_and_team_and_what_nobody_had_counts_for_none() -> None:
-    one = ledger()
+    one = measured_usage()
     unowned = GpuHour(gpu="g", gpu_s=3000.0, known_s=0.0, busy_s=0.0)
     one.hear(
         "usage", "n", UsageHour(node="x", source="nvml", hour_ms=NOW_H * HOUR_MS, ts_ms=0, gpus=(unowned,))
@@ -53,7 +53,7 @@ def test_use_is_summed_by_namespace_and_team_and_what_nobody_had_counts_for_none
 
 
 def test_what_is_older_than_the_window_leaves_it_by_and_by() -> None:
-    one = ledger(window_h=2)
+    one = measured_usage(window_h=2)
     one.hear("usage", "n", hour(NOW_H, a=3600.0))
     at_s = NOW_H * HOUR_S
     assert one.used(at_s + 2 * HOUR_S)["team vision"] == 3600.0
@@ -62,7 +62,7 @@ def test_what_is_older_than_the_window_leaves_it_by_and_by() -> None:
 
 
 def test_an_owner_is_known_as_long_as_its_use_counts() -> None:
-    one = ledger(window_h=2)
+    one = measured_usage(window_h=2)
     one.hear("usage", "n", hour(NOW_H, a=10.0, b=10.0, c=10.0))
     one.hear("pods", "a", None)
     at_s = NOW_H * HOUR_S

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from dutycycle.contract.metering import SET_BACK_MS
 from dutycycle.contract.records.derived import Forecast, PodOfJob, TrendMetric
 from dutycycle.contract.records.parts import NodePart, PodTrend, WorkloadState
 from dutycycle.contract.records.samples import Gpu, GpuProcess
@@ -338,6 +339,18 @@ def test_what_was_written_by_an_earlier_process_stays_until_a_part_comes(
 def test_a_gpu_that_is_lost_is_not_wanted_any_more() -> None:
     other = Gpu(uuid="GPU-0", index=0)
     assert wanted(sample(K80, other), sample(other)).keys() == {"gpu-static", "gpu-0", "gpu_count"}
+
+
+def test_what_comes_late_of_a_node_changes_nothing_until_its_clock_was_set_back() -> None:
+    state, now, other = Annotations("dutycycle.io"), sample(K80), Gpu(uuid="GPU-0", index=0)
+    assert state.take(now) == NODE
+    for behind_ms, changed in ((SET_BACK_MS, None), (SET_BACK_MS + 1, NODE)):
+        assert state.take(sample(other, ts_ms=now.ts_ms - behind_ms)) == changed
+        static = json.loads(state.wanted(NODE, Present({})).texts["dutycycle.io/gpu-static"])
+        assert ("mem_size" in static) == (changed is None)
+    newest, begun_anew = node_part(cyclic=True, ts_ms=20), replace(node_part(ts_ms=10), since_ms=1)
+    repeated = node_part(ts_ms=10)
+    assert [state.take(part) for part in (newest, repeated, begun_anew)] == [NODE, None, NODE]
 
 
 NODES = {

@@ -42,6 +42,17 @@ def test_a_worker_reaches_kafka_and_only_who_needs_more_gets_more() -> None:
     ]
 
 
+def test_who_answers_is_let_in_and_nobody_else() -> None:
+    let_in = {
+        policy["metadata"]["name"].removeprefix("dutycycle-")
+        for policy in render(FULL)
+        if policy["kind"] == "NetworkPolicy"
+        for rule in policy["spec"].get("ingress", [])
+        if {"protocol": "TCP", "port": "https"} in rule["ports"]
+    }
+    assert let_in == {"adapter", "extender", "webhook", "web"}
+
+
 BROKERS: dict[str, tuple[Object, set[int]]] = {
     "one that is listed": ({"broker": "kafka://a:9092"}, {9092, 9093}),
     "another": ({"broker": "kafka://a:19092"}, {9092, 9093, 19092}),

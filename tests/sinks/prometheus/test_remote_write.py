@@ -151,7 +151,7 @@ async def test_what_is_refused_is_dropped_counted_and_said(
     receiver = Receiver()
     receiver.answers = [(status, "out of\norder sample", {})]
     async with receiver.listening() as url:
-        one = Writing(url.replace("127", "user:hunter2@127"))
+        one = Writing(url.replace("//", "//user:hunter2@"))
         one.collect(2)
         async with one.running():
             await one.until(lambda: len(receiver.taken) == 2 and one.value(PENDING) == 0)
@@ -231,7 +231,7 @@ async def test_credentials_of_the_url_are_sent_and_others_win() -> None:
     receiver = Receiver()
     async with receiver.listening() as url:
         for number, given in enumerate([{}, {"TOKEN": "t"}], start=1):
-            one = Writing(url.replace("127", "u:a@127"), **given)
+            one = Writing(url.replace("//", "//u:a@"), **given)
             async with one.running():
                 await one.until(lambda number=number: len(receiver.taken) == number)  # type: ignore[misc]
     assert [found["authorization"] for found in receiver.headers] == ["Basic dTph", "Bearer t"]

@@ -11,7 +11,7 @@ from dutycycle.measures.change import LEAST, SIGMAS
 from dutycycle.measures.figures import TIME_LAYERS
 from dutycycle.report.charts.chart import Chart, Line
 from dutycycle.report.charts.plot import color_of, figure_of
-from dutycycle.report.page import Keyed, Links, document, shown_charts
+from dutycycle.report.page import Keyed, ServedPage, document, shown_charts
 from dutycycle.traces.frames import mean_of_known
 from dutycycle.words import moment, short_duration
 
@@ -26,8 +26,8 @@ _NOTES = (
 )
 
 
-def html_of(runs: Sequence[NamedRun], links: Links | None = None) -> str:
-    """Return the whole file; with ``links`` a page of a server, which gives its style and scripts."""
+def html_of(runs: Sequence[NamedRun], served: ServedPage | None = None) -> str:
+    """Return the whole file, or with ``served`` a page of a server."""
     charts = [chart for id_ in _OVERLAID if (chart := _overlaid(runs, id_)) is not None]
     charts += [*_planes(runs), *_stacks(runs)]
     names = ", ".join(run.name for run in runs)
@@ -40,9 +40,9 @@ def html_of(runs: Sequence[NamedRun], links: Links | None = None) -> str:
         "comparison.html",
         f"{names} – Dutycycle comparison",
         {chart.id: figure_of(chart, 0, 0) for chart in charts},
-        links,
+        served,
         names=names, verdicts=verdicts(runs), runs=rows, heads=["Figure", *heads_of(runs)[1:]],
-        figures_of_runs=[[_kept_together(cell) for cell in row] for row in rows_of(runs)],
+        figures_of_runs=[[name, *map(_kept_together, cells)] for name, *cells in rows_of(runs)],
         changes=[at for at, head in enumerate(heads_of(runs)) if head == "change"],
         shown=shown_charts(charts), notes=_NOTES,
         cautions=dict.fromkeys(filter(None, (run.report.caution for run in runs))),

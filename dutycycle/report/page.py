@@ -2,7 +2,7 @@
 well."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
 from operator import itemgetter
@@ -90,12 +90,18 @@ class Keyed(NamedTuple):
     text: str
 
 
-Links = Sequence[tuple[str, str]]
-"""Addresses with what they are called."""
+@dataclass(frozen=True, slots=True)
+class ServedPage:
+    """Says what the server of a page adds: ``links``, addresses with what they are called; ``explain``: the
+    address of what explains a figure, by its name, None where nothing does. Style and scripts are served
+    below ``static/``."""
+
+    links: Sequence[tuple[str, str]]
+    explain: Callable[[str], str | None]
 
 
-def html_of(report: Report, links: Links | None = None) -> str:
-    """Return the whole file; with ``links`` a page of a server, which gives its style and scripts."""
+def html_of(report: Report, served: ServedPage | None = None) -> str:
+    """Return the whole file, or with ``served`` a page of a server."""
     view, facts = report.view, report.facts
     line, advice = headline(facts)
     verdict = facts.verdicts[0] if line else None
@@ -108,7 +114,7 @@ def html_of(report: Report, links: Links | None = None) -> str:
         "report.html",
         f"{report.heading} – Dutycycle report",
         {chart.id: figure_of(chart, view.first_ms, view.last_ms) for chart in report.charts},
-        links,
+        served,
         report=report, view=view, facts=facts, line=line, advice=advice,
         figures_of_verdict=verdict and evidence_of(verdict), anomalies=verdict and anomalies_of(verdict),
         key_figures=[*about, *key_figures(facts, view), *report.key_figures],
@@ -126,12 +132,10 @@ def html_of(report: Report, links: Links | None = None) -> str:
 
 
 def document(
-    template: str, name: str, figures: Mapping[str, Figure], links: Links | None = None, **values: Any
+    template: str, name: str, figures: Mapping[str, Figure], served: ServedPage | None = None, **values: Any
 ) -> str:
-    """Return a file of a template that holds all that it needs: style, scripts, the figures of its charts.
-
-    With ``links`` it begins with these, and names style and scripts below ``static/`` instead.
-    """
+    """Return a file of a template that holds all that it needs: style, scripts, the figures of its charts; or
+    with ``served`` a page."""
     from jinja2 import Environment, PackageLoader, StrictUndefined  # here, not above: only a page needs it
     from plotly.offline import get_plotlyjs
 
@@ -142,14 +146,15 @@ def document(
     templates.filters |= {
         "moment": moment, "duration": short_duration, "capital": _capital, "color": color_of,
         "kept_together": _kept_together, "phase_color": _phase_color,
+        "explain": (lambda _: None) if served is None else served.explain,
     }  # fmt: skip
-    whole = {} if links is not None else {
+    whole = {} if served is not None else {
         "css": _text("page.css"), "plotly": get_plotlyjs().replace("</script", "<\\/script"),
         "js": _text("page.js").replace("</script", "<\\/script"),
     }  # fmt: skip
     return templates.get_template(template).render(
         document=name,
-        links=links,
+        links=None if served is None else served.links,
         # JSON that cannot end the element that it stands in; so is the code above.
         figures=orjson.dumps(figures).decode().replace("<", "\\u003c"),
         **whole,

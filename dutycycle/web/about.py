@@ -1,8 +1,11 @@
 """Says what each figure of a page is and how it is made: of metrics by their catalogue."""
 
+import re
 from collections.abc import Mapping
+from functools import cache
 
 from dutycycle.contract.catalogue import CATALOGUE, unit_of
+from dutycycle.words import named_figure
 
 TERMS: Mapping[str, str] = {
     "busy": "A GPU in whose last tick a kernel ran, or the time of it, by the GPU utilization.",
@@ -23,7 +26,9 @@ TERMS: Mapping[str, str] = {
     "steps a minute": "As the training reports them; else by the cycle, where one is known.",
     "health": "What follows from the Xids, errors of memory, retired pages, links and counters of a GPU: "
     "healthy, watch, drain, reset or replace. A GPU of which nobody has told is unknown, not healthy.",
-    "memory max": "The most that this page has seen of the memory in use.",
+    "memory": "Of a GPU its own, in use by anybody; of a pod, job or machine the main memory that its cgroup "
+    "or the machine has in use.",
+    "memory max": "The most that was seen of the memory in use.",
     "clocks": "Of the multiprocessors and of the memory.",
     "PCIe": "Bytes that come in and go out on the bus between host and GPU.",
     "slowed by": "What the driver says why clocks are lower than they could be.",
@@ -31,9 +36,24 @@ TERMS: Mapping[str, str] = {
     "network": "Bytes that the whole node receives and sends.",
     "GPUs": "How many GPUs it held, as far as was seen.",
     "does": "The kind of work and what holds it back, with how sure that is; the evidence stands beside it.",
+    "working": "Busy time in which the GPU worked and did not wait, by its power or its multiprocessors; "
+    "where neither tells, it is unknown and not in it.",
+    "tensor use of peak": "Tensor activity by the clock of the multiprocessors over that of the peak. "
+    "Padding counts, so it is no MFU.",
+    "waiting": "The share of seconds in which the GPU was below 60 % of its usual utilization.",
     "forecast": "Where the figure is heading; the band has 90 % of what is expected.",
 }  # fmt: skip
 """Words of the pages that are no metrics."""
+_DETAIL = re.compile(r"(?:, | \(|: | by rank| of the machine).*| (?:mean|max)$")
+_ALIASES = {
+    "utilization": "gpu use", "from mean of all": "gpu use", "between gpus": "gpu use",
+    "gpu mem": "gpu memory", "mem-copy": "memory copy", "energy": "gpu energy", "kwh": "gpu energy",
+    "max °c": "gpu temperature", "clock reduced": "slowed by", "power of limit": "gpu power",
+    "inside the gpus": "sm activity", "gpu time": "gpu hours", "held without a process": "untouched",
+    "host memory": "memory", "period": "cycle", "kind": "does", "held back by": "does",
+    "steps": "steps a minute", "a minute": "steps a minute", "time of a step": "steps a minute",
+}  # fmt: skip
+"""Other names that reports and pages have for them."""
 
 
 def metrics() -> list[dict[str, str]]:
@@ -48,12 +68,30 @@ def metrics() -> list[dict[str, str]]:
     ]  # fmt: skip
 
 
-def anchors() -> dict[str, str]:
-    """Say where on the page a word is explained; the word of two metrics leads to the first."""
-    places = {name: anchor(name) for name in TERMS}
+def place_of(name: str) -> str | None:
+    """Return the id under which a figure is explained, by its name on a page or in a report; None where
+    nothing does. What stands behind a comma, such as ``max``, is part of no name."""
+    places, whole = _places(), name.casefold()
+    for text in (whole, _DETAIL.sub("", whole)):
+        if (place := places.get(_ALIASES.get(text, text))) is not None:
+            return place
+    return None
+
+
+def address_of(name: str) -> str | None:
+    """Return the address of what explains a figure of a report, seen from a page; None where nothing does."""
+    place = place_of(name)
+    return None if place is None else f"about#{place}"
+
+
+@cache
+def _places() -> dict[str, str]:
+    """Return ids by name; one that two metrics have leads to the first, and a word of the pages is theirs."""
+    places: dict[str, str] = {}
     for metric in reversed(metrics()):
-        places |= {name: metric["id"] for name in (metric["title"], metric["word"]) if name}
-    return places
+        names = metric["title"], metric["word"], named_figure(metric["field"], 0)[0]
+        places |= {name.casefold(): metric["id"] for name in names if name}
+    return places | {name.casefold(): anchor(name) for name in TERMS}
 
 
 def anchor(name: str) -> str:

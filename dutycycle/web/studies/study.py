@@ -63,8 +63,11 @@ def page_of(settings: Settings, question: StudyQuestion) -> str:
     so that like is compared with like. Raises ``DutycycleError``."""
     from dutycycle.compare import page as comparison_page
     from dutycycle.compare.comparison import NamedRun
-    from dutycycle.report.page import html_of
+    from dutycycle.report.page import ServedPage, html_of
+    from dutycycle.web.about import address_of
     from dutycycle.web.studies.recorded import recorded_run
+
+    served = ServedPage(question.links, address_of)
 
     try:
         runs = [_run_of_samples(run, settings, question.namespaces) for run in question.runs]
@@ -74,9 +77,9 @@ def page_of(settings: Settings, question: StudyQuestion) -> str:
             for run in question.runs
         ]
     if len(runs) == 1:
-        return html_of(runs[0].report, question.links)
+        return html_of(runs[0].report, served)
     named = [replace(run, name=f"{at}: {run.name}") for at, run in enumerate(runs, 1)]
-    return comparison_page.html_of(named, question.links)
+    return comparison_page.html_of(named, served)
 
 
 def _run_of_samples(run: RunSpan, settings: Settings, namespaces: frozenset[str] | None) -> "NamedRun":

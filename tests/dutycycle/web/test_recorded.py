@@ -1,5 +1,6 @@
 """Reports and comparisons of jobs whose samples are gone, by the records and a Prometheus alone."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,8 @@ from dutycycle.contract.records.hours import HOUR_MS, GpuHour, UsageHour
 from dutycycle.contract.records.pods import JobRef
 from dutycycle.contract.settings.load import load
 from dutycycle.report.charts.chart import Chart
-from dutycycle.report.page import html_of
+from dutycycle.report.page import ServedPage, html_of
+from dutycycle.web.about import address_of
 from dutycycle.web.studies.recorded import recorded_run
 from sinks.records.rollup import Retention
 from sinks.records.rows import rows_of
@@ -77,7 +79,11 @@ def test_figures_are_those_of_the_ledger_and_what_is_not_kept_is_not_known(recor
     assert run.measures["duration_s"].value == pytest.approx(5390)
     assert "sm_active_pct" not in run.measures
     assert all(measure.error is None for measure in run.measures.values()), "two hours tell no noise"
-    page = html_of(run.report, [])
+    page = html_of(run.report, ServedPage([], address_of))
+    figures = re.findall("<dt>(.+?)</dt>", page)
+    assert len(figures) > 5
+    assert [name for name in figures if "about#" not in name] == ["pods", "Of", "Host", "Duration"]
+    assert "about#" not in html_of(run.report), "a file has all that it needs"
     assert "Its samples cannot be had: they are too old." in page
     assert "phases, processes, forecasts" in page
     assert "<h2>Phases</h2>" not in page

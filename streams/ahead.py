@@ -8,6 +8,7 @@ from contextlib import suppress
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import TOPICS
+from dutycycle.kafka.clients import probe
 from dutycycle.kafka.topics import ensure_topics
 from streams.names import changelogs, check_settings, sources
 
@@ -32,4 +33,5 @@ def request_topics(settings: Settings) -> None:
 async def _request(settings: Settings) -> None:
     alike, outputs = split_topics(sources(settings).values())
     with suppress(DutycycleError):  # the start meets the same, and says it
+        await probe(settings)  # without a word of the client's in the log
         await ensure_topics(settings, alike, outputs=outputs, changelogs=changelogs(settings), verify=False)

@@ -44,7 +44,7 @@ TERMS: Mapping[str, str] = {
     "forecast": "Where the figure is heading; the band has 90 % of what is expected.",
 }  # fmt: skip
 """Words of the pages that are no metrics."""
-_DETAIL = re.compile(r"(?:, | \(|: | by rank| of the machine).*| (?:mean|max)$")
+_DETAIL = re.compile(r"(?:, | \(|: | by rank| of the machine).*| (?:mean|max|most|enough|request)$")
 _ALIASES = {
     "utilization": "gpu use", "from mean of all": "gpu use", "between gpus": "gpu use",
     "gpu mem": "gpu memory", "mem-copy": "memory copy", "energy": "gpu energy", "kwh": "gpu energy",

@@ -20,6 +20,7 @@ from msgspec import structs
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.settings.groups import Settings
+from dutycycle.kafka.errors import BrokerError
 from dutycycle.live.model.limits import OTHERS
 from dutycycle.process import die_with_parent, temporary_folder
 
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 _WAIT_S = 20.0
 """For so long a broker is waited for."""
 _NICE = 10
-_NOT_MADE = "the topics have them no more, or cannot be read now"
+_GONE = "the topics have them no more"
+_AWAY = "the topics cannot be read now"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +100,12 @@ def _run_of_samples(run: RunSpan, settings: Settings, namespaces: frozenset[str]
             if namespaces is not None:
                 _hide_others(gathered, namespaces)
             report = report_of(gathered, settings, f"what {settings.broker} has", job=run.uid)
-        except DutycycleError as error:
-            # What is wrong may name others: of a job that the topics have no more, those that they have.
-            why = str(error) if namespaces is None else _NOT_MADE
+        except BrokerError as error:
+            # Where the broker is concerns who may see all.
+            why = f"{_AWAY} ({error.reason} at {settings.broker})" if namespaces is None else _AWAY
             raise SamplesGoneError(f"{run.name}: {why}") from error
+        except DutycycleError as error:  # it names what there is instead, which may be of others
+            raise SamplesGoneError(f"{run.name}: {_GONE}") from error
     report = replace(report, title=run.name)
     return NamedRun(run.name, report, measures_of(report))
 

@@ -10,6 +10,7 @@ PLACES = {
     "GPU utilization by rank": "nvml-gpu_util_pct",
     "GPU memory, max of one": "nvml-mem_used_bytes", "GPU mem": "nvml-mem_used_bytes", "memory": "memory",
     "memory, max": "memory", "Host memory of the machine, max": "memory", "Memory max": "memory-max",
+    "memory enough": "memory",
     "NVLink, both ways": "nvml-nvlink_bytes_per_s", "sm active": "nvml-sm_active_pct",
     "power of limit": "nvml-power_w", "Max °C": "nvml-temp_c", "Forecast: GPU memory, gpu 1": "forecast",
     "Working, of the busy time": "working", "CPU of the machines": "cgroup-cpu_util_pct", "cycle, s": "cycle",

@@ -13,7 +13,8 @@ from dutycycle.kafka.embedded import EmbeddedBroker
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.source import Source
 from dutycycle.report.build import gather_records, report_of
-from dutycycle.report.page import html_of
+from dutycycle.report.page import ServedPage, html_of
+from dutycycle.web.about import address_of
 from dutycycle.web.server import WebPage
 from tests.support.data.two_teams import two_teams
 from tests.support.kafka import send
@@ -46,7 +47,8 @@ async def test_a_report_has_the_figures_of_the_command_and_is_compared_in_two_cl
             expected = html_of(
                 report_of(
                     gather_records(samples, settings), settings, "", job="job-pod-b", title="cv/job-of-pod-b"
-                )
+                ),
+                ServedPage([], address_of),
             )
             assert KEY_FIGURES.findall(page)[0] == KEY_FIGURES.findall(expected)[0]
             async with client.get("report?uid=job-pod-b&back=6h") as answer:
@@ -83,7 +85,7 @@ async def test_a_job_whose_samples_are_gone_is_reported_by_its_records(tmp_path:
                     assert answer.status == 200, page
                 page = page.replace("\u00a0", " ")
                 assert "From the records, of its whole life. Its samples cannot be had" in page
-                assert "no job or pod" in page, "the reason"
+                assert "the topics have them no more" in page, "the reason"
                 assert said in page
             async with client.get("report?uid=job-of-nobody") as answer:
                 assert answer.status == 404

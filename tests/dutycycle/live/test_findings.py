@@ -152,6 +152,14 @@ def test_a_node_that_falls_silent_is_a_warning() -> None:
     assert says(state, state.gpus()[0]) == "silent for 25s"
 
 
+def test_a_silent_gpu_is_a_warning_where_its_node_is_none() -> None:
+    state = fed(("nvml-samples", "a", nvml(9)))
+    state.at(26_000)
+    assert warnings(state, []) == ["GPU a:0: no sample for 25s"], "nobody samples the machine itself"
+    feed(state, "cgroup-samples", "a", cgroup(26_000))
+    assert warnings(state, []) == ["GPU a:0: no sample for 25s"]
+
+
 @pytest.mark.parametrize(
     ("reasons", "said"),
     [

@@ -37,14 +37,14 @@ def _of_subjects(state: LiveState) -> Iterator[str]:
 
 def _silent(state: LiveState, gpus: Sequence[GpuRow], nodes: Sequence[NodeRow]) -> Iterator[str]:
     """Yield nodes that nobody samples, and of the others the GPUs, without those whose health says why."""
-    told = set()
+    silent_nodes = set()
     for node in nodes:
         if (silent_s := node.silent_s(state.now_ms)) is not None:
-            told.add(node.name)
+            silent_nodes.add(node.name)
             yield f"{node.name}: no sample for {short_duration(silent_s)}"
     for gpu in gpus:
         silent_s = gpu.silent_s(state.now_ms)
-        if silent_s is None or gpu.node in told:
+        if silent_s is None or gpu.node in silent_nodes:
             continue
         if not any(sick.index == gpu.now.index for sick in sick_gpus(state, gpu.node)):
             yield f"GPU {gpu.name}: no sample for {short_duration(silent_s)}"

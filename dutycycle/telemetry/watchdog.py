@@ -25,16 +25,12 @@ from dataclasses import dataclass, field
 from dutycycle.telemetry.status import Probe
 
 _BEAT_S = 1.0
-_IN_NO_GROUP = 4
-"""So many times less often a process is looked at whose work is never given to another: the limits of its
-stalls are half a minute and more, and a look costs it a quarter of a millisecond."""
 _LOG = logging.getLogger("dutycycle.watchdog")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StallLimits:
-    """Says how long something may stall, seconds. A check is made every ``poll_s``,
-    less often where nobody takes the work over.
+    """Says how long something may stall, seconds. A check is made every ``poll_s``.
 
     No single step of ours takes ``said_s``, not even a commit of ten thousand keys on a slow machine.
     ``orderly_s`` is how long an end may take before the process is left where it stands.
@@ -162,7 +158,7 @@ class StallDetector:
 
     def _run(self, over: threading.Event) -> None:
         was_bad = False
-        while not over.wait(self.limits.poll_s * (_IN_NO_GROUP if math.isinf(self.process_limit_s) else 1)):
+        while not over.wait(self.limits.poll_s):
             self.beat()
             for watch in self._watches[-1:]:  # none, once the last block has ended
                 reason = next(

@@ -107,7 +107,7 @@ ODD: dict[str, st.SearchStrategy[Any]] = {
         st.sampled_from(["", "x", "a,b=c", "ä"]), max_size=2,
     ),
     "streams.windowsMetrics": st.sampled_from(
-        ["gpu_util_pct", "gpu_utl_pct", "power_w,power_w", "cpu_util_pct,x"]
+        ["gpu_util_pct", "gpu_utl_pct", "power_w,power_w", "cpu_util_pct,x", "energy_j"]
     ),
     "podLabels": st.lists(
         st.sampled_from(["team", "-bad-", "a/b", "a_b", "a.b", "t" * 80, "node"]), max_size=3

@@ -233,7 +233,7 @@ def test_the_server_would_refuse_a_field_that_is_none(installed: Kube) -> None:
          ()),
         ("web",
          {("create", "authentication.k8s.io", "tokenreviews"),
-          ("create", "authorization.k8s.io", "subjectaccessreviews")}, ()),
+          ("create", "authorization.k8s.io", "subjectaccessreviews"), ("list", "", "nodes")}, ()),
         ("trials",
          {("get", "scheduling.k8s.io", "priorityclasses"), ("list", "", "nodes"), ("list", "", "pods")}, ()),
         (

@@ -64,11 +64,15 @@ def test_a_pods_life(pipeline: Pipeline, cluster: Cluster, kube: Kube) -> None:
             lambda: f"the final figures: {cluster.annotations(pod)}, {pipeline.newest('pod-peaks')[uid]}",
         )
         final = pipeline.newest("pod-peaks")[uid]
-        described = kube.admin.kubectl("describe", "pod", "train-0", "--namespace", cluster.namespace)
-        print(described)
-        assert_final(cluster.annotations(pod), both, final, memory)
-        for name, value in cluster.annotations(pod).items():
-            assert is_shown(described, name, value)
+        # Read first: an insight of the pod may still be written after its final figures.
+        annotations = cluster.annotations(pod)
+        assert_final(annotations, both, final, memory)
+
+        def shown() -> bool:
+            described = kube.admin.kubectl("describe", "pod", "train-0", "--namespace", cluster.namespace)
+            return all(is_shown(described, *item) for item in cluster.annotations(pod).items())
+
+        pipeline.wait_until(shown, lambda: f"kubectl describe to show {cluster.annotations(pod)}")
 
         cluster.delete(pod)
         again = cluster.pod("train-0")  # the name is used again: another pod

@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from dutycycle.contract.analyses import ANALYSES, MISSED_BY, NEEDED_BY
+from dutycycle.contract.catalogue import WINDOW_METRICS
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.parsers import Seconds, SeveralSeconds, Whole
 from sinks.scheduling.core.policy import HIGHEST_PRIORITY, LEAST_YEARS, RANGES, YEAR_S, Policy
@@ -171,7 +172,7 @@ _RULES: dict[str, Object] = {
     "webhookAnnotations": _map(_TEXT),
     "window": _matching(_DURATION),
     "without": _list(_TEXT),
-    "windowsMetrics": _matching("|[a-z][a-z0-9_]*(,[a-z][a-z0-9_]*)*"),
+    "windowsMetrics": _matching("|({0})(,({0}))*".format("|".join(sorted(WINDOW_METRICS)))),
     "windows": _matching(f"{_DURATION}(,{_DURATION})*"),
 }  # fmt: skip
 _DURATIONS = {

@@ -16,6 +16,10 @@ class DutycycleError(Exception):
     """Says why the command cannot go on. ``str(error)`` is one clear line; the command exits with 1."""
 
 
+class NotMeasuredError(DutycycleError):
+    """Says that nothing was measured of what was asked for, or that nobody knows it."""
+
+
 class SettingError(DutycycleError):
     """Says which setting has a wrong value: its name, the value and what would be right."""
 

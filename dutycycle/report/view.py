@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.errors import NotMeasuredError
 from dutycycle.contract.records.pods import JobRef, Pod
 from dutycycle.report.gather import Gathered, Plain, TracedGpu
 from dutycycle.traces.frames import Frame, FrameTicks
@@ -73,7 +73,7 @@ def view_of(gathered: Gathered, *, job: str | None = None, pod: str | None = Non
     Raises ``DutycycleError`` for one that is not there, or that several have.
     """
     if gathered.first_ms is None or gathered.last_ms is None:
-        raise DutycycleError("there is no sample to report on")
+        raise NotMeasuredError("there is no sample to report on")
     if job is None and pod is None:
         return _everything(gathered, gathered.first_ms, gathered.last_ms)
     return _of_subject(gathered, subject_of(gathered.identities.values(), job=job, pod=pod))
@@ -162,7 +162,7 @@ def _span_of(
         times = frame.between(0, 2**62).times
         spans.append([int(times[0]), int(times[-1])])
     if not spans:
-        raise DutycycleError(
+        raise NotMeasuredError(
             f"{qualified(chosen[0], chosen[0].name)}: is named in the trace, and nothing of it was measured"
         )
     return min(span[0] for span in spans), max(span[1] for span in spans)

@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec import structs
 
 from dutycycle.contract.codec import DecodeError, decode, encode
-from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.errors import NotMeasuredError
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import TICK_TOPICS, full_name
@@ -77,7 +77,7 @@ async def _read(wanted: ExtractRequest, settings: Settings, sorting: Sorting, ti
     named = sorting.count
     await _read_ticks(wanted, settings, sorting, nodes, timeout_s)
     if sorting.count == named:
-        raise DutycycleError(f"nothing of {wanted.name or 'any node'} was measured {_times_text(wanted)}")
+        raise NotMeasuredError(f"nothing of {wanted.name or 'any node'} was measured {_times_text(wanted)}")
 
 
 async def _read_ticks(

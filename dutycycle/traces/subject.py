@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.errors import DutycycleError, NotMeasuredError
 from dutycycle.contract.records.pods import JobRef, Pod
 from dutycycle.words import listed
 
@@ -42,7 +42,7 @@ def subject_of(
     if len(names) > 1:
         raise DutycycleError(f"several pods are {pod!r}: {listed(sorted(names), NAMED)}: give the namespace")
     if not pods:
-        raise DutycycleError(_unknown(known, job, pod, where))
+        raise NotMeasuredError(_unknown(known, job, pod, where))
     return TraceSubject(pods, None)
 
 

@@ -79,7 +79,7 @@ def place_of(name: str) -> str | None:
 
 
 def address_of(name: str) -> str | None:
-    """Return the address of what explains a figure of a report, seen from a page; None where nothing does."""
+    """Return the address of what explains a figure, seen from any page; None where nothing does."""
     place = place_of(name)
     return None if place is None else f"about#{place}"
 

@@ -107,7 +107,7 @@ class Pages:
         self._templates.filters |= {
             "moment": moment, "duration": short_duration, "json": _json, "hours": hours,
             "percent": percent_text, "bytes": bytes_text, "amount": amount, "digits": _digits,
-            "anchor": about.anchor, "place": about.place_of, "group": group_text,
+            "anchor": about.anchor, "explain": about.address_of, "group": group_text,
         }  # fmt: skip
         self._templates.tests["blocks"] = _is_blocks
         self._templates.globals |= {

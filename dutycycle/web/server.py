@@ -319,8 +319,8 @@ class WebPage:
                     before, last = last, now
                     await response.write(b"data: %d\n\n" % ticks)
                 await asyncio.sleep(max(_EVERY_S, _PAUSE * self._took_s.get(path, 0.0)))
-        except ConnectionResetError:  # the browser has left
-            pass
+        except ConnectionResetError:
+            return response  # the browser has left
         finally:
             self._open -= 1
         return response

@@ -171,9 +171,11 @@ def ask_positions_together(fetcher: Any) -> None:
         except CancelledError:  # as the client's own: the assignment is another one now
             return False
         for state, offset in zip(unknown, committed, strict=True):
-            if not (state.has_valid_position or state.awaiting_reset) and offset.offset >= 0:
+            if state.has_valid_position or state.awaiting_reset:  # by somebody else meanwhile
+                continue
+            if offset.offset >= 0:
                 state.reset_to(offset.offset)
-            elif not (state.has_valid_position or state.awaiting_reset):
+            else:
                 state.await_reset(fetcher._default_reset_strategy)
         return await update(assignment, node, places)
 

@@ -315,7 +315,8 @@ class LiveState:
         """Return it as it is now with these rows, and the jobs of their pods; without what this machine says
         of processes."""
         other = LiveState(self.nodes, self.namespace, now_ms=self.now_ms, ticks=self.ticks)
-        other.health.update(self.health)
+        for health in tuple(self.health.values()):
+            other._newest.put(health.node, health)
         other.dead_letters, other.unreadable = self.dead_letters, self.unreadable
         other.rows = rows
         other._derived = self._derived

@@ -73,7 +73,7 @@ def recorded_run(
     url = settings.records or default_records_url()
     record = read_job(url, uid, namespaces)
     if record is None:
-        raise DutycycleError(f"{name}: {why}; and the records have no such job")
+        raise DutycycleError(f"{why}; and the records have no such job: {name}")
     job = job_use(record.row)
     span = job.first_ms, job.last_ms
     since_ms = hours_since(url)

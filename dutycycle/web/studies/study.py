@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.errors import DutycycleError, NotMeasuredError
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.kafka.errors import BrokerError
@@ -70,7 +70,6 @@ def page_of(settings: Settings, question: StudyQuestion) -> str:
     from dutycycle.web.studies.recorded import recorded_run
 
     served = ServedPage(question.links, address_of)
-
     try:
         runs = [_run_of_samples(run, settings, question.namespaces) for run in question.runs]
     except SamplesGoneError as error:
@@ -104,8 +103,10 @@ def _run_of_samples(run: RunSpan, settings: Settings, namespaces: frozenset[str]
             # Where the broker is concerns who may see all.
             why = f"{_AWAY} ({error.reason} at {settings.broker})" if namespaces is None else _AWAY
             raise SamplesGoneError(f"{run.name}: {why}") from error
-        except DutycycleError as error:  # it names what there is instead, which may be of others
+        except NotMeasuredError as error:  # it names what there is instead, which may be of others
             raise SamplesGoneError(f"{run.name}: {_GONE}") from error
+        except DutycycleError as error:
+            raise SamplesGoneError(f"{run.name}: {_AWAY if namespaces is not None else error}") from error
     report = replace(report, title=run.name)
     return NamedRun(run.name, report, measures_of(report))
 

@@ -48,11 +48,8 @@ class JobView:
     @classmethod
     def of(cls, prefix: str, record: JobPeaks) -> "JobView":
         """Return the view of one record."""
-        counts, is_unending, hidden = (
-            job_counts(record),
-            record.current is not None,
-            record.pods_omitted or 0,
-        )
+        counts, is_unending = job_counts(record), record.current is not None
+        hidden = record.pods_omitted or 0
         if record.current is not None:
             there = {name: pod for name, pod in record.pods.items() if not pod.former}
             record = replace(record, pods=there, metrics=record.current, pods_omitted=None)

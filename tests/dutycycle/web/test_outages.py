@@ -41,7 +41,7 @@ async def test_kafka_restarted_under_an_open_page(
     kafka: RunningBroker, topic_prefix: str, tmp_path: Path
 ) -> None:
     if not isinstance(kafka, OwnBroker):
-        pytest.skip("a broker that others use is not stopped")
+        pytest.skip("stops its broker: unset DUTYCYCLE_TEST_BROKER, and the tests start their own")
     settings = load({}, {"broker": kafka.url, "topic_prefix": topic_prefix, "partitions": "1"})
     state, stop = LiveState(), asyncio.Event()
     await ensure_topics(settings, list(TOPICS))

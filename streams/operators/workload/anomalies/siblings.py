@@ -72,7 +72,7 @@ class Siblings:
         return {cause: of.count(cause) for cause in dict.fromkeys(of)}
 
     def _compare(self, own: GpuMinute, others: list[GpuMinute], start_ms: int) -> bool:
-        """Learn how a GPU differs from the ``others``. Whether clocks and power could be compared."""
+        """Learn how a GPU differs from the ``others``; tell whether clocks and power could be compared."""
         gpu = self.gpus[own.name]
         hotter = own.temp_c - _median([other.temp_c for other in others])
         clock = 100 * (own.clock_mhz / _median([other.clock_mhz for other in others]) - 1)

@@ -22,6 +22,7 @@ from sqlalchemy import (
     exists,
     func,
     literal,
+    or_,
     select,
     table,
     union_all,
@@ -238,18 +239,32 @@ def read_with_ended(
     Of these at most ``MOST_ENDED``: those first whose job is called like this one, then the newest. Raises as
     ``read_jobs``.
     """
-    records = select(cast(_pods.c.record, Text)).where(may_be_seen(_pods.c.namespace, namespaces))
-    alike = func.coalesce(_pods.c.job_name, "").startswith(_SUFFIX.sub("", job["name"]), autoescape=True)
-    ended = records.where(
-        _pods.c.namespace == job["namespace"] if job["namespace"] else _pods.c.namespace.is_(None),
-        _pods.c.final,
-        _pods.c.last_at <= job["first_at"],
-        _pods.c.job_uid.is_distinct_from(job["job_uid"]),
-    ).order_by(alike.desc(), _pods.c.last_at.desc())
+    stem = _SUFFIX.sub("", job["name"])
+    alike = _pods.c.job_name.startswith(stem, autoescape=True)
+    ended = (
+        select(cast(_pods.c.record, Text))
+        .where(
+            may_be_seen(_pods.c.namespace, namespaces),
+            _pods.c.namespace == job["namespace"] if job["namespace"] else _pods.c.namespace.is_(None),
+            _pods.c.final,
+            _pods.c.last_at <= job["first_at"],
+            _pods.c.job_uid.is_distinct_from(job["job_uid"]),
+        )
+        .order_by(_pods.c.last_at.desc())
+    )
     with reading(url) as connection:
-        pods, of_job = _decoded(connection, _records_of_job(job["job_uid"], namespaces))
-        others, of_ended = _decoded(connection, ended.limit(MOST_ENDED))
-    return PodsAndEnded(pods, others, of_job + of_ended)
+        pods, unreadable = _decoded(connection, _records_of_job(job["job_uid"], namespaces))
+        others: list[PodPeaks] = []
+        room = MOST_ENDED
+        # One question by name, one by time: each has its index, and both in one order sort the namespace.
+        for of in (alike, or_(_pods.c.job_name.is_(None), ~alike)):
+            peaks, not_read = _decoded(connection, ended.where(of).limit(room))
+            others += peaks
+            unreadable += not_read
+            room -= len(peaks) + not_read
+            if room <= 0:
+                break
+    return PodsAndEnded(pods, others, unreadable)
 
 
 def _read_earlier(

@@ -189,6 +189,7 @@ def test_the_schema_accepts_what_is_right(values: Object) -> None:
         ({"streams": {"windows": "10s,10s"}}, "streams.windows: 10s,10s: give whole seconds, each larger"),
         ({"streams": {"windows": "1m,10s"}}, "streams.windows: 1m,10s: give whole seconds, each larger"),
         ({"streams": {"windows": "10s,90.5s"}}, "streams.windows: 10s,90.5s: give whole seconds"),
+        ({"streams": {"lateness": "1h"}}, "streams.lateness: with the longest of streams.windows it is 366"),
         ({"streams": {"windows": "10s,1h"}}, "streams.windows: 1h is not within 1s and 600s"),
         ({"sinks": {"annotations": {"interval": "0s"}}}, "sinks.annotations.interval: 0s is not within 1s"),
         ({"metrics": {"remoteWrite": {"interval": "500ms"}}}, "metrics.remoteWrite.interval: 500ms is not"),

@@ -88,6 +88,8 @@ pod_peaks = Table(
     Column("record", Document, nullable=False),
     Index("ix_pod_peaks_name", "namespace", "name"),
     Index("ix_pod_peaks_incarnation", "namespace", "name", "node", "started_at"),
+    # For how names begin, which PostgreSQL finds by this order in whatever language it sorts.
+    Index("ix_pod_peaks_job_name", "namespace", "job_name", postgresql_ops={"job_name": "text_pattern_ops"}),
 )
 job_peaks = Table(
     JOB_TABLE,

@@ -78,6 +78,7 @@ def week(by: tuple[str, ...], **of: Any) -> UsageQuery:
     return UsageQuery(by=by, start_ms=END_MS - 7 * DAY_MS, end_ms=END_MS, **of)
 
 
+JOB = {"job_uid": "u49000", "namespace": "ml", "first_at": moment(END_MS - DAY_MS)}
 QUESTIONS: dict[str, Callable[[str], object]] = {
     "today": lambda url: usage(url, UsageQuery(by=("day",), start_ms=END_MS - DAY_MS, end_ms=END_MS)),
     "usage by namespace": lambda url: usage(url, week(("namespace",))),
@@ -94,13 +95,8 @@ QUESTIONS: dict[str, Callable[[str], object]] = {
     ),
     "a job": lambda url: read_job(url, "u49000"),
     "report of a job": lambda url: (read_gpu_time(url, "u49000"), read_pods(url, "u49000")),
-    "prediction": lambda url: read_with_ended(
-        url,
-        {
-            "job_uid": "u49000", "name": "train-0-49000", "namespace": "ml",
-            "first_at": moment(END_MS - DAY_MS),
-        },
-    ),
+    "prediction": lambda url: read_with_ended(url, JOB | {"name": "train-0-49000"}),
+    "prediction of a job without kin": lambda url: read_with_ended(url, JOB | {"name": "odd-7"}),
 }  # fmt: skip
 
 

@@ -205,9 +205,11 @@ def limits() -> str:
 
 
 def needs() -> str:
-    """Give the analyses that each analysis and each service needs, and what services miss without others."""
+    """Give the analyses that each analysis and each service needs, what services miss without others, and the
+    seconds of silence after which a series is dropped."""
     needs = {name: analysis.needs for name, analysis in ANALYSES.items()}
-    return json.dumps({"needs": needs, "neededBy": NEEDED_BY, "missedBy": MISSED_BY}, indent=1) + "\n"
+    relations = {"needs": needs, "neededBy": NEEDED_BY, "missedBy": MISSED_BY, "retire": Settings().retire}
+    return json.dumps(relations, indent=1) + "\n"
 
 
 def policy() -> str:

@@ -80,9 +80,10 @@ _BAND_LINES = st.one_of(
 
 
 def _unique(lines: st.SearchStrategy[tuple[str, ...]]) -> st.SearchStrategy[str]:
-    """No name twice: Helm's TOML takes that of an empty one."""
-    found = st.lists(lines, max_size=3, unique_by=lambda line: line[0])
-    return found.map(lambda lines: "\n".join(map(" = ".join, lines)))
+    """No name twice, nor one that is a table already: Helm's TOML takes what an older line has."""
+    several = st.lists(lines, max_size=3, unique_by=lambda line: line[0])
+    plain = several.filter(lambda taken: len({"shares", "shares.a"} & {line[0] for line in taken}) < 2)
+    return plain.map(lambda taken: "\n".join(map(" = ".join, taken)))
 
 
 POLICIES = st.tuples(_unique(_LINES), st.just("") | _unique(_BAND_LINES).map("[bands]\n{}".format)).map(
@@ -109,6 +110,7 @@ ODD: dict[str, st.SearchStrategy[Any]] = {
     "streams.windowsMetrics": st.sampled_from(
         ["gpu_util_pct", "gpu_utl_pct", "power_w,power_w", "cpu_util_pct,x", "energy_j"]
     ),
+    "web.pools": st.lists(st.sampled_from(["team", "a/b", "a_b", "a.b", "node"]), max_size=3),
     "podLabels": st.lists(
         st.sampled_from(["team", "-bad-", "a/b", "a_b", "a.b", "t" * 80, "node"]), max_size=3
     ),

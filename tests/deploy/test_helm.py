@@ -220,6 +220,7 @@ def test_the_schema_accepts_what_is_right(values: Object) -> None:
         ({"dashboards": {"without": ["x"]}}, "dashboards.without: there is no dashboard x"),
         ({"podLabels": ["-bad-"]}, "podLabels"),
         ({"podLabels": ["a.b", "a_b"]}, "podLabels: two of a.b,a_b would have the same name on a series"),
+        ({"web": {"pools": ["a.b", "a_b"]}}, "web.pools: two of a.b,a_b would have the same name"),
     ],
 )  # fmt: skip
 def test_what_cannot_work_is_refused_at_install(values: Object, says: str) -> None:

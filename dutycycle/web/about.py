@@ -35,6 +35,18 @@ TERMS: Mapping[str, str] = {
     "disk": "Bytes that the whole node reads and writes.",
     "network": "Bytes that the whole node receives and sends.",
     "GPUs": "How many GPUs it held, as far as was seen.",
+    "pods": "How many of its pods were seen.",
+    "history": "The newest figures of its use, a tick each, the last at the right.",
+    "cores": "Of the CPUs of the machine, as its system counts them.",
+    "age": "Of a figure the time since it was measured; of a process since it started.",
+    "lasted": "From the first to the last that was seen of it.",
+    "idle since": "Since when the verdict is idle, and what it was held for from then until now.",
+    "asked": "What the pod requests of Kubernetes.",
+    "used": "The most that was measured of one of these pods.",
+    "predicted": "What pods like it that had ended used at most, the middle of them; and a range, with the "
+    "share of runs that lie in it.",
+    "throttled": "The share of the scheduler's periods in which its CPU limit throttled it.",
+    "nodes": "On how many nodes its pods are.",
     "does": "The kind of work and what holds it back, with how sure that is; the evidence stands beside it.",
     "working": "Busy time in which the GPU worked and did not wait, by its power or its multiprocessors; "
     "where neither tells, it is unknown and not in it.",
@@ -44,13 +56,18 @@ TERMS: Mapping[str, str] = {
     "forecast": "Where the figure is heading; the band has 90 % of what is expected.",
 }  # fmt: skip
 """Words of the pages that are no metrics."""
-_DETAIL = re.compile(r"(?:, | \(|: | by rank| of the machine).*| (?:mean|max|most|enough|request)$")
+_DETAIL = re.compile(
+    r"(?:, |; | \(|: | by rank| of the figures| of the machine).*| (?:mean|max|most|enough|request)$"
+)
 _ALIASES = {
     "utilization": "gpu use", "from mean of all": "gpu use", "between gpus": "gpu use",
     "gpu mem": "gpu memory", "mem-copy": "memory copy", "energy": "gpu energy", "kwh": "gpu energy",
     "max °c": "gpu temperature", "clock reduced": "slowed by", "power of limit": "gpu power",
     "inside the gpus": "sm activity", "gpu time": "gpu hours", "held without a process": "untouched",
     "host memory": "memory", "period": "cycle", "kind": "does", "held back by": "does",
+    "what it does": "does", "evidence": "does", "tensor/peak": "tensor use of peak", "mhz": "clocks",
+    "cpus": "cpu", "memory of one gpu": "gpu memory", "duration": "lasted", "range": "predicted",
+    "gpus asked": "asked", "cpus asked": "asked", "memory asked": "asked",
     "steps": "steps a minute", "a minute": "steps a minute", "time of a step": "steps a minute",
 }  # fmt: skip
 """Other names that reports and pages have for them."""

@@ -64,7 +64,15 @@ from dutycycle.words import (
 from sinks.records.jobs import read_job
 from sinks.records.location import default_records_url
 from sinks.records.query import read_namespaces
-from sinks.records.usage import GROUPS, USAGE_SUMS, UsageQuery, group_text, label_names, usage
+from sinks.records.usage import (
+    GROUPS,
+    USAGE_SUMS,
+    UsageQuery,
+    group_text,
+    label_names,
+    ledger_until,
+    usage,
+)
 
 TABLES: Mapping[str, TableView] = {
     "gpus": GPUS, "jobs": JOBS, "pods": PODS, "nodes": NODES, "processes": PROCESSES,
@@ -97,6 +105,8 @@ class Pages:
         self._today_problem = ""
         """Why today's sums are those of before."""
         self._today_ms = 0
+        self._ledger_ms: int | None = None
+        """Up to when the ledger was written of which they are."""
         self._past: dict[tuple[HardwareKey, str, frozenset[str] | None], Past] = {}
         """Of the spans of some, as some see them, the oldest first."""
         self._named: tuple[float, set[str]] = (float("-inf"), set())
@@ -130,7 +140,7 @@ class Pages:
             "fleet", viewer, title="Fleet", color=color, colors=fleet.COLORS, chosen=asdict(chosen),
             squares=fleet.squares(state, gpus, color), shown=len(gpus), counts=fleet.counts(state, every),
             choices={**choices, "state": list(fleet.STATES)}, pools=pools, pools_problem=self._pools.problem,
-            today=self._today[1],
+            today=self._today[1], ledger_ms=self._ledger_ms,
             problems=[*self._source.degraded(), *filter(None, [self._today_problem])],
             warnings=warnings(state, ()),
         )  # fmt: skip
@@ -224,7 +234,7 @@ class Pages:
         chosen = {"by": ",".join(by), "since": since, "namespace": query.get("namespace", "")}
         return self._render(
             "usage", viewer, title="Usage", by=by, since=since, rows=rows[:_MOST_ROWS], count=len(rows),
-            charts=usage_charts(by, rows),
+            charts=usage_charts(by, rows), ledger_ms=ledger_until(self._url),
             groups=GROUPS, kwh=JOULES_PER_KWH, namespace=chosen["namespace"], spans=SPANS, chosen=chosen,
             offered=("namespace", *label_names(self._url, viewer.namespaces), *_OFFERED),
             question=urlencode({name: value for name, value in query.items() if value}),
@@ -255,7 +265,8 @@ class Pages:
     def history(self, query: Query, viewer: Viewer) -> str:
         """Show the jobs of the records, those that run and those that ended. Raises ``DutycycleError``."""
         values = history_values(self._url, query, viewer)
-        return self._render("history", viewer, title="Jobs, now and ended", **values)
+        ledger_ms = ledger_until(self._url)
+        return self._render("history", viewer, title="Jobs, now and ended", ledger_ms=ledger_ms, **values)
 
     def job(self, query: Query, viewer: Viewer) -> str:
         """Show one job of the records, with the runs before it. Raises ``DutycycleError``."""
@@ -351,6 +362,7 @@ class Pages:
         query = UsageQuery(by=("day",), start_ms=end_ms // DAY_MS * DAY_MS, end_ms=end_ms)
         try:
             sums = next(iter(usage(self._url, query)), None)
+            self._ledger_ms = ledger_until(self._url)
             self._today_ms, self._today_problem = end_ms, ""
         except DutycycleError as error:
             sums = self._today[1]

@@ -25,7 +25,7 @@ from dutycycle.contract.units import unix_ms
 from sinks.records.query import check_name, check_namespace, may_be_seen, reading
 from sinks.records.rows import POD_TABLE, moment
 from sinks.records.tables.columns import Document, UtcTime
-from sinks.records.tables.schema import TABLES, rolled_up
+from sinks.records.tables.schema import TABLES, rolled_up, usage_hours
 from sinks.records.tables.views import DAY_OF_HOUR, SUMS, WEEK_OF_HOUR
 
 NOBODY = "(nobody)"
@@ -96,6 +96,15 @@ def hours_since(url: str) -> int | None:
     by the hour. Raises as ``usage``."""
     with reading(url) as connection:
         until = connection.scalar(select(rolled_up.c.until))
+    return None if until is None else unix_ms(until)
+
+
+def ledger_until(url: str) -> int | None:
+    """Return up to when (Unix ms) the newest hour of the ledger is written; None where it has no hour. Raises
+    as ``usage``."""
+    newest = select(func.max(usage_hours.c.hour)).scalar_subquery()
+    with reading(url) as connection:
+        until = connection.scalar(select(func.max(usage_hours.c.until)).where(usage_hours.c.hour == newest))
     return None if until is None else unix_ms(until)
 
 

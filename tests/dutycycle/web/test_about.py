@@ -14,7 +14,9 @@ PLACES = {
     "NVLink, both ways": "nvml-nvlink_bytes_per_s", "sm active": "nvml-sm_active_pct",
     "power of limit": "nvml-power_w", "Max °C": "nvml-temp_c", "Forecast: GPU memory, gpu 1": "forecast",
     "Working, of the busy time": "working", "CPU of the machines": "cgroup-cpu_util_pct", "cycle, s": "cycle",
-    "Cost": "cost", "Disk of the machine": "disk", "kWh": "nvml-energy_j", "Duration": None, "<script>": None,
+    "Cost": "cost", "Disk of the machine": "disk", "kWh": "nvml-energy_j", "Duration": "lasted",
+    "does; held back by": "does", "age of the figures": "age", "memory of one GPU": "nvml-mem_used_bytes",
+    "pod, process": None, "<script>": None,
 }  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from aiohttp import ClientSession
@@ -29,12 +30,14 @@ from tests.support.data.two_teams import two_teams
 from tests.support.fleet import fleet
 from tests.support.live import POD, fed, insight, nvml
 from tests.support.sinks.recording import derived, open_store, write_all
-from tests.support.web_worlds import usual
+from tests.support.web_worlds import records_of_teams, usual
 
 PAGES = ("fleet", *TABLES, "history", "idle", "usage", "about")
 HOSTILE = "<script>alert(1)</script>\"'&{{7*7}}"
 NAMES = ("use", "sm", "tensor", "memory", "power", "heat", "health", "age")
 TOKEN = "a-token-of-many-letters"
+NO_FIGURES = frozenset({"pid", "for"})
+"""Names of columns at the right, and of what is beside the figures, that name no figure."""
 VOID = frozenset({"meta", "link", "input", "br", "option"})
 
 
@@ -343,15 +346,25 @@ async def test_jobs_that_ended_by_what_they_wasted(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 async def test_every_figure_leads_to_how_it_is_made(tmp_path: Path) -> None:
-    async with served_jobs(tmp_path) as client:
+    world = usual(records_of_teams(tmp_path))
+    keys = (f"subject?key={quote(row.key)}" for row in (world.state.pods()[0], world.state.jobs()[0]))
+    orders: set[str] = set()
+    async with served(world.state, tmp_path, records=world.records, price_gpu_hour="2") as client:
         checked = Checked()
         checked.feed(await text(client, "about"))
-        for path in ("fleet", "history", "job?uid=job-pod-d"):
-            for place in re.findall(r'href="about#([^"]+)"', await text(client, path)):
+        for path in (*world.paths, "nodes", *keys):
+            if path == "about":
+                continue
+            page = await text(client, path)
+            for place in re.findall(r'href="about#([^"]+)"', page):
                 assert place in checked.ids, (path, place)
-        figures = re.findall("<dt>(.+?)</dt>", await text(client, "job?uid=job-pod-d"))
-        assert len(figures) == 13
-        assert [name for name in figures if "about#" not in name] == []
+            figures = re.findall('<dt>(.+?)</dt>|<th [^>]*class="right"[^>]*>(.+?)</th>', page)
+            assert figures, path
+            for name in map("".join, figures):
+                assert "about#" in name or words(name).strip() in NO_FIGURES, (path, name)
+            sorting = re.findall('"meaning" [^>]*aria-label="What ([^"]+) means"', page)
+            orders |= {name for name in sorting if f">{name}</a> <a" in page}
+    assert {"use", "memory", "power", "GPU hours", "idle", "CPU"} <= orders, "they sort, and are explained"
 
 
 async def test_a_job_is_compared_with_any_other_in_two_clicks(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def test_figures_are_those_of_the_ledger_and_what_is_not_kept_is_not_known(recor
     page = html_of(run.report, ServedPage([], address_of))
     figures = re.findall("<dt>(.+?)</dt>", page)
     assert len(figures) > 5
-    assert [name for name in figures if "about#" not in name] == ["pods", "Of", "Host", "Duration"]
+    assert [name for name in figures if "about#" not in name] == ["Of", "Host"]
     assert "about#" not in html_of(run.report), "a file has all that it needs"
     assert "Its samples cannot be had: they are too old." in page
     assert "phases, processes, forecasts" in page

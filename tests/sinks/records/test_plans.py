@@ -13,7 +13,7 @@ from sinks.records.jobs import JobQuery, read_gpu_time, read_job, read_jobs, rea
 from sinks.records.prices import PriceList, set_prices
 from sinks.records.query import gpu_events
 from sinks.records.rows import moment
-from sinks.records.usage import UsageQuery, label_names, usage
+from sinks.records.usage import UsageQuery, label_names, ledger_until, usage
 from tests.support.servers.postgres import Postgres
 from tests.support.sinks.recording import insert_jobs
 
@@ -86,6 +86,7 @@ QUESTIONS: dict[str, Callable[[str], object]] = {
     "usage of a namespace": lambda url: usage(url, week(("job",), namespace="ml")),
     "usage of who sees some": lambda url: usage(url, week(("namespace",), namespaces=["ml", "cv"])),
     "labels": label_names,
+    "age of the ledger": ledger_until,
     "past of a node": lambda url: usage(url, week(("hour",), node="n5")),
     "past of a GPU": lambda url: usage(url, week(("namespace", "job", "pod"), node="n5", gpu="G5")),
     "events of a GPU": lambda url: gpu_events(url, "n5", "G5", END_MS - 7 * DAY_MS),

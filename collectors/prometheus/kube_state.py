@@ -23,8 +23,10 @@ _TIMES = {
 _PHASE = "kube_pod_status_phase"
 _CONTAINER = "kube_pod_container_info"
 _REQUESTS, _LIMITS = "kube_pod_container_resource_requests", "kube_pod_container_resource_limits"
-_GPU = re.compile(r"nvidia_com_(?:gpu(?:_shared)?|mig_.+)|amd_com_gpu|gpu_intel_com_\w+")
+_GPU = re.compile(r"nvidia_com_(?:gpu(?:_shared)?|mig_.+)|amd_com_gpu|gpu_intel_com_(?:i915|xe)")
 """A resource as kube-state-metrics writes it: with ``_`` for what a label name may not hold."""
+_LIKE_GPU = re.compile(r".*(?:gpu|cuda)", re.IGNORECASE).match
+"""What asks for GPUs, or for a part of one without their number."""
 _NAMES = "|".join([POD_INFO, *OWNED, *_TIMES, _CONTAINER, _REQUESTS, _LIMITS])
 KUBE_SELECTOR = f'{{__name__=~"{_NAMES}|{_PHASE}"}}'
 KUBE_NOW = f'{{__name__=~"{_NAMES}"}} or {_PHASE} == 1'
@@ -96,8 +98,9 @@ class _Facts:
             "cpu_limit": _sum(self._limits, "cpu") if all_limited else None,
         }
         if self._containers:
-            gpus = (value for (_, name), value in self._requests.items() if _GPU.fullmatch(name))
-            fields["gpu_request"] = sum(gpus)
+            asked = {name for (_, name), value in self._requests.items() if value}
+            gpus = sum(value for (_, name), value in self._requests.items() if _GPU.fullmatch(name))
+            fields["gpu_request"] = None if not gpus and any(map(_LIKE_GPU, asked)) else gpus
         return {name: value for name, value in fields.items() if value is not None}
 
 

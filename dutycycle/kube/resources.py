@@ -15,7 +15,11 @@ from dutycycle.kube.quantity import parse_quantity
 
 Spec = Mapping[str, Any]
 
-_GPU_RESOURCE = re.compile(r"(?:nvidia\.com/(?:gpu(?:\.shared)?|mig-.+)|amd\.com/gpu|gpu\.intel\.com/\w+)")
+_GPU_RESOURCE = re.compile(
+    r"nvidia\.com/(?:gpu(?:\.shared)?|mig-.+)|amd\.com/gpu|gpu\.intel\.com/(?:i915|xe)"
+    r"|deviceclass\.resource\.kubernetes\.io/(?:(?:(?:vfio\.)?gpu|mig)\.nvidia|gpu\.(?:amd|intel))\.com"
+)
+_LIKE_GPU = re.compile(r".*(?:gpu|cuda).*", re.IGNORECASE)
 _UUID = re.compile(r"(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 
@@ -37,18 +41,23 @@ def limit(spec: Spec, resource: str) -> float | None:
     return float(sum(known)) if known and len(known) == len(each) else None
 
 
-def gpu_request(spec: Spec) -> float | None:
+def gpu_request(spec: Spec, claimed: float | None = None) -> float | None:
     """Return GPUs (or slices, or shares) that the pod asks for at one time; 0 for none.
 
-    None where a claim of Dynamic Resource Allocation may hold GPUs: its size is not in the pod. Other init
-    containers run one by one before the rest, and count only where one asks for more.
+    ``claimed``: those that its claims of Dynamic Resource Allocation hold, whose size is not in the pod. None
+    where a claim may hold GPUs and it is absent, and where all that is asked for is a resource of a GPU that
+    has no known size, such as ``aliyun.com/gpu-mem``. Other init containers run one by one before the rest,
+    and count only where one asks for more.
     """
-    if spec.get("resourceClaims"):
+    if spec.get("resourceClaims") and claimed is None:
         return None
     starting = spec.get("initContainers") or ()
     beside = sum(_gpus(container) for container in starting if _goes_on(container))
     together = beside + sum(_gpus(container) for container in spec.get("containers") or ())
-    return max([together, *(beside + _gpus(container) for container in starting if not _goes_on(container))])
+    most = max([together, *(beside + _gpus(container) for container in starting if not _goes_on(container))])
+    if not most and any(map(_may_have_gpus, [*starting, *(spec.get("containers") or ())])):
+        return None
+    return most + (claimed or 0)
 
 
 def gpu_resources(container: Spec) -> dict[str, float]:
@@ -84,6 +93,15 @@ def _asked(container: Spec, resource: str) -> Decimal | None:
     server's own rule."""
     asked = _stated(container, "requests", resource)
     return _stated(container, "limits", resource) if asked is None else asked
+
+
+def _may_have_gpus(container: Spec) -> bool:
+    """Tell whether it asks for something of GPUs that is no number of them."""
+    stated = container.get("resources") or {}
+    return any(
+        _LIKE_GPU.fullmatch(name) and not _GPU_RESOURCE.fullmatch(name) and _asked(container, name)
+        for name in {*(stated.get("limits") or ()), *(stated.get("requests") or ())}
+    )  # fmt: skip
 
 
 def _gpus(container: Spec) -> float:

@@ -39,7 +39,7 @@ def _of_cpu(pod: AskedPod, prediction: Prediction) -> Iterator[str]:
 def _of_gpus(pod: AskedPod, prediction: Prediction) -> Iterator[str]:
     memory, use = prediction.high("gpu_mem_bytes"), prediction.high("gpu_util_pct")
     if pod.gpus is None:
-        yield "GPUs: those of its resource claims, which the pod does not count"
+        yield "GPUs: it asks for them by something that does not count them"
     elif not pod.gpus:
         yield "GPUs: it asks for none"
     elif use is not None and use < 1:

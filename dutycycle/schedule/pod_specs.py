@@ -1,11 +1,12 @@
 """Finds the pods that the objects of a file ask for, as far as the file says what runs in them. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dutycycle.kube.resources import gpu_request
 from dutycycle.submit.amounts import refused_amount, refused_amounts
+from dutycycle.submit.claims import UnknownClaimError, claimed_gpus
 from dutycycle.submit.documents import ManifestDocument
 
 Spec = Mapping[str, Any]
@@ -19,19 +20,19 @@ _REFERENCES = {"workflowTemplateRef": "WorkflowTemplate", "taskRef": "Task", "pi
 class AskedPod:
     """Holds a pod template of a file. ``role``: where it stands in it, such as ``Worker``. ``note``: what the
     file does not say of it; None where it says all. ``refused``: sentences on what the API server refuses of
-    it."""
+    it. ``claimed``: the GPUs of its resource claims; None where they are not known."""
 
     role: str
     namespace: str
     spec: Spec
     note: str | None = None
     refused: tuple[str, ...] = ()
+    claimed: float | None = None
 
     @property
     def gpus(self) -> float | None:
-        """Return how many GPUs it asks for, slices and shares too; 0 for none, None where a resource claim
-        may hold some."""
-        return gpu_request(self.spec)
+        """Return how many GPUs it asks for, slices and shares too; 0 for none, None where it may be some."""
+        return gpu_request(self.spec, self.claimed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +48,23 @@ def pods_of(
 ) -> AskedPods:
     """Return the pod templates of an object; ``namespace``: of one that names none.
 
-    ``documents``: all of the files, in which the runtime of a TrainJob may stand, or the template of a
-    Workflow. A template counts by itself where none of them makes pods.
+    ``documents``: all of the files, in which the runtime of a TrainJob may stand, the template of a Workflow,
+    or what a resource claim asks for. A template counts by itself where none of them makes pods.
     """
+    asked = _pods_of(document, namespace, documents)
+    return replace(asked, pods=[_with_claims(pod, documents) for pod in asked.pods])
+
+
+def _with_claims(pod: AskedPod, documents: Sequence[ManifestDocument]) -> AskedPod:
+    if not pod.spec.get("resourceClaims"):
+        return pod
+    try:
+        return replace(pod, claimed=claimed_gpus(pod.spec, pod.namespace, documents))
+    except UnknownClaimError as error:
+        return replace(pod, note="; ".join(filter(None, (pod.note, str(error)))))
+
+
+def _pods_of(document: ManifestDocument, namespace: str, documents: Sequence[ManifestDocument]) -> AskedPods:
     if not document.has_pods and not (
         document.is_template and not any(other.has_pods for other in documents)
     ):
@@ -188,7 +203,7 @@ def _elsewhere(
         kind = f"Cluster{kind}" if reference.get("clusterScope") is True else kind
         for other in documents:
             if (other.kind, other.name) == (kind, reference.get("name")):
-                return pods_of(other, namespace)
+                return _pods_of(other, namespace, ())
         missing = f"its pods stand in {kind} {reference.get('name')}: give that file too, or instead"
         return AskedPods((), f"no prediction: {missing}")
     return AskedPods(

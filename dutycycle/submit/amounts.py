@@ -72,4 +72,4 @@ def _of_requirements(requirements: Mapping[str, Any], path: str) -> Iterator[str
 def _is_counted(resource: str) -> bool:
     """Tell whether a resource comes in whole pieces: those of devices, such as ``nvidia.com/gpu``."""
     domain, slash, _ = resource.partition("/")
-    return bool(slash) and not domain.endswith("kubernetes.io")
+    return bool(slash) and (not domain.endswith("kubernetes.io") or domain.startswith("deviceclass."))

@@ -44,6 +44,15 @@ def known(*series: ScrapedSeries) -> Pod:
             {"gpu_request": 3},
         ),
         ([one(INFO, 1, container="main"), asked(REQUEST, "ephemeral_storage", 3)], {"gpu_request": 0}),
+        ([one(INFO, 1, container="main"), asked(REQUEST, "aliyun_com_gpu_mem", 8)], {}),
+        (
+            [
+                one(INFO, 1, container="main"),
+                asked(REQUEST, "gpu_intel_com_xe", 1),
+                asked(REQUEST, "gpu_intel_com_millicores", 500),
+            ],
+            {"gpu_request": 1},
+        ),
         ([asked(LIMIT, "cpu", 4)], {"cpu_limit": 4}),
         (
             [one(INFO, 1, container=name) for name in ("main", "side")] + [asked(LIMIT, "cpu", 4)],

@@ -72,12 +72,72 @@ def test_a_pod_without_gpus_is_told_so(tmp_path: Path) -> None:
     assert "GPUs: it asks for none" in advice(new, found)
 
 
-def test_gpus_of_a_claim_are_not_none(tmp_path: Path) -> None:
-    claims = "  resourceClaims: [{name: g, resourceClaimTemplateName: t}]\n"
-    (new,) = asked(POD.replace("nvidia.com/gpu: 1, ", "") + claims, tmp_path)
+CLAIMS = "  resourceClaims: [%s]\n"
+OF_TEMPLATE = CLAIMS % "{name: g, resourceClaimTemplateName: t}"
+SHARED = CLAIMS % "{name: a, resourceClaimName: c}, {name: b, resourceClaimName: c}"
+
+
+def claim(requests: str, *, version: str = "v1", name: str = "t") -> str:
+    return (
+        f"---\napiVersion: resource.k8s.io/{version}\nkind: ResourceClaimTemplate\n"
+        f"metadata: {{name: {name}}}\n"
+        f"spec: {{spec: {{devices: {{requests: [{requests}]}}}}}}\n"
+    )
+
+
+EXACTLY = "{name: r, exactly: {deviceClassName: gpu.nvidia.com%s}}"
+BEFORE = "{name: r, deviceClassName: %s, count: 2}"
+CHOICES = (
+    "{name: r, firstAvailable: [{name: a, deviceClassName: gpu.nvidia.com, count: %s},"
+    " {name: b, deviceClassName: mig.nvidia.com}]}"
+)
+CLASS = """---
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: %s}
+spec: {selectors: [{cel: {expression: "device.driver == '%s' && true"}}]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("claims", "others", "gpus", "note"),
+    [
+        (OF_TEMPLATE, claim(EXACTLY % ""), 1, None),
+        (OF_TEMPLATE, claim(EXACTLY % ", count: 4"), 4, None),
+        (OF_TEMPLATE, claim(BEFORE % "mig.nvidia.com", version="v1beta1"), 2, None),
+        (OF_TEMPLATE, claim(f"{EXACTLY % ''}, {BEFORE % 'gpu.nvidia.com'}"), 3, None),
+        (OF_TEMPLATE, claim(EXACTLY % ", adminAccess: true, allocationMode: All"), 0, None),
+        (OF_TEMPLATE, claim(BEFORE % "compute-domain-daemon.nvidia.com"), 0, None),
+        (OF_TEMPLATE, claim(CHOICES % 1), 1, None),
+        (OF_TEMPLATE, claim(CHOICES % 2), None, "the first available of 2 or 1 GPUs"),
+        (OF_TEMPLATE, claim(EXACTLY % ", allocationMode: All"), None, "takes all devices of gpu.nvidia.com"),
+        (OF_TEMPLATE, claim(EXACTLY % ", count: many"), None, "'many' is no whole number"),
+        (OF_TEMPLATE, claim(BEFORE % "big"), None, "DeviceClass big is not in these files"),
+        (OF_TEMPLATE, claim(BEFORE % "big") + CLASS % ("big", "gpu.nvidia.com"), 2, None),
+        (OF_TEMPLATE, claim(BEFORE % "nic") + CLASS % ("nic", "dra.net"), 0, None),
+        (OF_TEMPLATE, claim("x"), None, "its requests are no list of objects"),
+        (OF_TEMPLATE, "", None, "ResourceClaimTemplate t, which is not in these files: kubectl get"),
+        (CLAIMS % "{name: g, source: {resourceClaimTemplateName: t}}", claim(EXACTLY % ""), 1, None),
+        (CLAIMS % "{name: g}", "", None, "its claim g names no resourceClaimTemplateName or"),
+        (CLAIMS % "g", "", None, "its resourceClaims are no list of objects"),
+        (SHARED, claim(EXACTLY % "", name="c").replace("ClaimTemplate", "Claim")
+         .replace("{spec: {devices: ", "{devices: ").replace("]}}}", "]}}"), 1, None),
+        (OF_TEMPLATE.replace("t}", "t}, {name: h, resourceClaimTemplateName: t}"), claim(EXACTLY % ""), 2,
+         None),
+    ],
+)  # fmt: skip
+def test_gpus_of_claims(
+    tmp_path: Path, claims: str, others: str, gpus: float | None, note: str | None
+) -> None:
+    (new,) = asked(POD.replace("nvidia.com/gpu: 1, ", "") + claims + others, tmp_path)
+    assert new.gpus == gpus
+    assert (note or "") in (new.note or "")
+    assert (new.note is None) == (note is None)
     found = prediction_of(new, [peaks(pod("p"), 10.0)])
     assert found is not None
-    assert "GPUs: those of its resource claims, which the pod does not count" in advice(new, found)
+    texts: dict[float | None, str] = {None: "it asks for them by something", 0: "it asks for none"}
+    said = texts.get(gpus, f"{gpus}, as it asks for")
+    assert any(line.startswith(f"GPUs: {said}") for line in advice(new, found))
 
 
 def test_gpus_that_nobody_used(tmp_path: Path) -> None:

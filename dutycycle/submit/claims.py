@@ -1,0 +1,111 @@
+"""Counts the GPUs of a pod's claims of Dynamic Resource Allocation, as far as files say what these ask for.
+Pure.
+
+A claim has requests of devices, each of a DeviceClass. Since v1beta2 what a request asks for stands in its
+``exactly``, and before that in the request itself. See
+https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dutycycle.submit.documents import ManifestDocument
+
+Part = Mapping[str, Any]
+_GPUS = re.compile(r"(?:(?:vfio\.)?gpu|mig)\.nvidia\.com|gpu\.(?:amd|intel)\.com").fullmatch
+"""Classes and drivers of GPUs and of their slices, as the drivers of their vendors call them."""
+_NO_GPUS = re.compile(r"compute-domain-[\w-]+\.nvidia\.com").fullmatch
+_DRIVER = re.compile(r"""device\.driver\s*==\s*["']([^"']+)["']""").search
+_SOURCES = {"resourceClaimTemplateName": "ResourceClaimTemplate", "resourceClaimName": "ResourceClaim"}
+
+
+class UnknownClaimError(ValueError):
+    """Says why it is not known how many GPUs a pod's claims hold."""
+
+
+def claimed_gpus(spec: Part, namespace: str, documents: Sequence[ManifestDocument]) -> float:
+    """Return how many GPUs and slices the claims of a pod in ``namespace`` hold; 0 for none.
+
+    Raises ``UnknownClaimError``. Several of its claims may be of one template and hold devices each; a claim
+    that is named twice holds its devices once.
+    """
+    total, counted = 0.0, set()
+    for entry in _parts(spec, "resourceClaims"):
+        source = entry.get("source") or entry  # so until Kubernetes 1.30
+        kind, name = next(
+            ((kind, str(source[key])) for key, kind in _SOURCES.items() if source.get(key)), ("", "")
+        )
+        if not kind:
+            raise UnknownClaimError(f"its claim {entry.get('name')} names no {' or '.join(_SOURCES)}")
+        if kind == "ResourceClaim" and name in counted:
+            continue
+        counted.add(name)
+        claim = _find(kind, name, documents, namespace)
+        if claim is None:
+            raise UnknownClaimError(
+                f"how many GPUs it gets stands in {kind} {name}, which is not in these files: kubectl get "
+                f"{kind.lower()} {name} -n {namespace} -o yaml > claim.yaml, and give that file too"
+            )
+        devices = (claim.spec.get("spec") or {}) if kind == "ResourceClaimTemplate" else claim.spec
+        try:
+            total += sum(_of_request(part, documents) for part in _parts(devices["devices"], "requests"))
+        except (AttributeError, KeyError, TypeError) as error:
+            raise UnknownClaimError(f"{claim.where}: {kind} {name} has no spec.devices.requests") from error
+        except UnknownClaimError as error:
+            raise UnknownClaimError(f"how many GPUs it gets is not known: {kind} {name}: {error}") from error
+    return total
+
+
+def _parts(thing: Part, key: str) -> list[Part]:
+    parts = thing.get(key)
+    if not isinstance(parts, list) or not all(isinstance(part, Mapping) for part in parts):
+        raise UnknownClaimError(f"its {key} are no list of objects")
+    return parts
+
+
+def _of_request(request: Part, documents: Sequence[ManifestDocument]) -> float:
+    """Return the GPUs of one request; of a list of choices only where all are of as many."""
+    name = request.get("name")
+    if request.get("firstAvailable"):
+        choices = [_of_exact(choice, documents) for choice in _parts(request, "firstAvailable")]
+        if len(set(choices)) > 1:
+            counts = " or ".join(f"{count:g}" for count in choices)
+            raise UnknownClaimError(f"its request {name} takes the first available of {counts} GPUs")
+        return choices[0]
+    return _of_exact(request.get("exactly") or request, documents)
+
+
+def _of_exact(asked: Part, documents: Sequence[ManifestDocument]) -> float:
+    class_name, count = asked.get("deviceClassName"), asked.get("count", 1)
+    if asked.get("adminAccess") is True or not _is_of_gpus(str(class_name), documents):
+        return 0.0  # who watches devices takes none
+    if asked.get("allocationMode") == "All":
+        raise UnknownClaimError(f"it takes all devices of {class_name} that match on a node")
+    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+        raise UnknownClaimError(f"count: {count!r} is no whole number from 1 on")
+    return float(count)
+
+
+def _is_of_gpus(class_name: str, documents: Sequence[ManifestDocument]) -> bool:
+    if _GPUS(class_name) or _NO_GPUS(class_name):
+        return _GPUS(class_name) is not None
+    device_class = _find("DeviceClass", class_name, documents)
+    selectors = "" if device_class is None else str(device_class.spec.get("selectors"))
+    driver = _DRIVER(selectors.replace("\\", ""))
+    if driver is None:
+        file = "is not in these files" if device_class is None else "names no device.driver"
+        raise UnknownClaimError(f"its DeviceClass {class_name} {file}, and may be of GPUs")
+    return _GPUS(driver[1]) is not None
+
+
+def _find(
+    kind: str, name: str, documents: Sequence[ManifestDocument], namespace: str | None = None
+) -> ManifestDocument | None:
+    return next(
+        (
+            document for document in documents
+            if (document.kind, document.name) == (kind, name) and document.namespace in (None, namespace)
+        ),
+        None,
+    )  # fmt: skip

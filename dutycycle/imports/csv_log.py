@@ -87,12 +87,13 @@ class WholeLog:
     """Holds what all lines of a log tell together, found before its values are read.
 
     ``shares``: columns of percentages that are shares of 1. ``of_memory``: columns such as ``mem_util`` that
-    are the memory in use, as the amounts beside them tell.
+    are the memory in use, as the amounts beside them tell. ``names``: of the values of a log of JSON.
     """
 
     decimal: DecimalMark = field(default_factory=DecimalMark)
     shares: Set[str] = frozenset()
     of_memory: Set[str] = frozenset()
+    names: Mapping[str, None] = field(default_factory=dict)
 
 
 @dataclass
@@ -131,7 +132,6 @@ class CsvReader:
         self._names = choice.names if choice else ()
         self._delimiter: str | None = None
         self._width = 0
-        self._of_wandb = False
         self._whole = whole or WholeLog()
         self._decimal = self._whole.decimal
         if self._decimal.remark:
@@ -144,7 +144,7 @@ class CsvReader:
         self._figures: list[tuple[int | None, int, Column]] = []
         if choice and choice.heading is not None:
             cells = _split(choice.heading, ",")
-            self._read_heading(cells, ",")
+            self.read_heading(cells, ",")
 
     def read_rows(self, line: str) -> list[Row]:
         """Give the rows of a line; none for a heading and a blank line. Raises ``ValueError``."""
@@ -153,7 +153,7 @@ class CsvReader:
         line = _halved(line)
         heading, delimiter = self._find_heading(line)
         if heading is not None:
-            self._read_heading(heading, delimiter)
+            self.read_heading(heading, delimiter)
             return []
         if not self._columns:
             if self.notes.columns:
@@ -166,11 +166,19 @@ class CsvReader:
         if len(cells) != self._width:
             raise ValueError(f"{len(cells)} values for {self._width} columns")
         if self._delimiter != "," or '"' in line or self._decimal.mark == "," or _PARTED(line):
-            cells = [
+            return self.read_cells(cells)
+        return self._read_cells(
+            cells
+        )  # no cell has a mark that has to be written otherwise, as in most lines
+
+    def read_cells(self, cells: Sequence[str]) -> list[Row]:
+        """Give the rows of a line's cells, below a heading. Raises ``ValueError``."""
+        return self._read_cells(
+            [
                 self._decimal.rewrite(cell) if position in self._amounts else _COMMA.sub(".", cell)
                 for position, cell in enumerate(cells)
-            ]  # else no cell has a mark that has to be written otherwise, as in most lines
-        return self._read_cells(cells)
+            ]
+        )
 
     def note_amounts(self, line: str) -> None:
         """Let the amounts of a line tell what ``find_whole`` gives; a line that is wrong has none."""
@@ -181,7 +189,7 @@ class CsvReader:
         heading, delimiter = self._find_heading(line)
         if heading is not None:
             try:
-                self._read_heading(heading, delimiter)
+                self.read_heading(heading, delimiter)
             except ValueError:  # whoever reads it says so
                 return
         elif self._columns:
@@ -191,9 +199,10 @@ class CsvReader:
             if not is_plain:
                 for position in self._amounts:
                     self._decimal.note_amount(cells[position])
-            self._note_shares([cell.replace(",", ".") for cell in cells])
+            self.note_shares([cell.replace(",", ".") for cell in cells])
 
-    def _note_shares(self, cells: Sequence[str]) -> None:
+    def note_shares(self, cells: Sequence[str]) -> None:
+        """Let the percentages of a line's cells tell whether they are shares, and of what."""
         for position, column in self._doubtful:
             _read_or_none(column, cells[position])
         if not self._memory_shares:
@@ -257,13 +266,13 @@ class CsvReader:
             return cells, delimiter
         return None, delimiter
 
-    def _read_heading(self, cells: list[str], delimiter: str) -> None:
+    def read_heading(self, cells: list[str], delimiter: str) -> None:
+        """Take the names of the columns. Raises ``ValueError`` where none is known."""
         self._columns = {}  # what follows a heading that is wrong cannot be read
         self._delimiter, self._width = delimiter, len(cells)
         self.notes.columns = tuple(read_words(cell)[:_LONGEST_NAME] for cell in cells if cell)
         chosen = self._chosen(cells)
         meanings = self._find_meanings(cells, chosen)
-        self._of_wandb = len({meaning.run for cell in cells if (meaning := read_meaning(cell))} - {None}) > 1
         if not meanings:
             names = ", ".join(self.notes.columns)
             raise ValueError(
@@ -398,7 +407,7 @@ class CsvReader:
             rows = [
                 {"model": shared.get("model"), **fields, "index": gpu}
                 for gpu, fields in fields_of_gpus.items()
-                if not self._of_wandb or any(value is not None for value in fields.values())
+                if any(value is not None for value in fields.values())
             ]
         else:
             self._check_identity(shared, cells)
@@ -421,6 +430,8 @@ class CsvReader:
         """Give the cells of a row; of another number than columns where it is wrong."""
         delimiter = self._delimiter or ","
         cells = _split(line, delimiter)
+        while len(cells) > self._width and not cells[-1]:  # a script ends each line with a delimiter
+            cells.pop()
         if len(cells) > self._width:
             cells = self._with_parts_of_seconds(cells)
         if len(cells) > self._width and delimiter != _SPACES and '"' not in line:

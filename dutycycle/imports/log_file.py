@@ -10,6 +10,7 @@ import re
 import shutil
 import zlib
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
@@ -19,6 +20,7 @@ import zstandard
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.trace_reader import ZstdReader
 from dutycycle.encodings import encoding_of
+from dutycycle.imports.json_log import flat_lines, is_json
 
 LONGEST_LINE = 64 * 1024
 _TIME = r"\d{4}-\d\d-\d\dT[\d:.]{8,}(?:Z|[-+]\d\d:?\d\d) "
@@ -40,6 +42,7 @@ _PACKED: tuple[tuple[bytes, Callable[[Any], Any]], ...] = (
 )  # fmt: skip
 """How a packed file begins, and what unpacks it."""
 _DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError, zstandard.ZstdError)
+_AROUND = " \r\n\t\0"
 _NULS = re.compile("\0+")
 _ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|\([A-Z0-9])")
 """What a terminal takes for colors and places, as ``script`` and ``watch`` write them to a file."""
@@ -64,8 +67,10 @@ _OTHER_FORMATS = (
     (re.compile(r"<(\?xml|!DOCTYPE|nvidia_smi_log|html)").match, f"is XML, as of nvidia-smi -q -x: {_SMI}"),
     (re.compile(r"=+ *ROCm").match,
      "is text of rocm-smi: give CSV with a heading, and --columns util=NAME,mem_used=NAME[MiB]"),
-    (re.compile(r'[\[{]\s*($|[{"\]}])').match,
-     "is JSON: write its values as CSV with a heading, such as timestamp,index,util,mem_used [MiB]"),
+    (re.compile(r'\{"topic": ?"').match, "is a trace already: dutycycle replay FILE"),
+    (re.compile(r'\{"status": ?"(?:success|error)"').match,
+     "is an answer of Prometheus: see dutycycle record --from-prometheus"),
+    (re.compile(r'\{.*"traceEvents"').match, "is a profile: dutycycle profile FILE"),
     (re.compile(r"# (HELP|TYPE) ").match,
      "is a page of a Prometheus exporter: see dutycycle record --from-prometheus"),
     (re.compile(r"\S+ +[A-Z][a-z]{2} +[A-Z][a-z]{2} +\d+ [\d:]{8} \d{4} +\d+\.[\d.]+$").match,
@@ -80,11 +85,13 @@ class LogFile:
 
     It can be read several times. A pipe gives its bytes once, and so they are kept in ``folder``; without one
     it can be read once. ``damage`` is what ended a packed file before its end; absent for one that is whole.
+    ``is_json``: known once its first line is read.
     """
 
     def __init__(self, path: str, folder: Path | None = None) -> None:
         self.path = path
         self.damage: str | None = None
+        self.is_json = False
         self._bytes = Path(path)
         if folder is not None and not self._bytes.is_file():
             with self._bytes.open("rb") as pipe, NamedTemporaryFile(dir=folder, delete=False) as kept:
@@ -95,9 +102,19 @@ class LogFile:
         """Give the lines with their numbers and their ends: the last may have none.
 
         NULs stand where a crash lost what was written, or where a log was emptied that is written on: what is
-        before them is a line without an end. Raises ``DutycycleError`` for an archive, and for a file that no
-        reader reads, by its first line with text.
+        before them is a line without an end. Of JSON a line is an object. Raises ``DutycycleError`` for an
+        archive, and for a file that no reader reads, by its first line with text.
         """
+        lines = self._read_text()
+        head = []
+        for line in lines:
+            head.append(line)
+            if not line[1].isspace():
+                break
+        self.is_json = bool(head) and is_json(head[-1][1].strip(_AROUND)) is not None
+        yield from flat_lines(chain(head, lines)) if self.is_json else chain(head, lines)
+
+    def _read_text(self) -> Iterator[tuple[int, str]]:
         with self._bytes.open("rb") as raw:
             head = raw.peek(_HEAD_BYTES)
             unpack = next((unpack for mark, unpack in _PACKED if head.startswith(mark)), None)
@@ -115,7 +132,7 @@ class LogFile:
                 begun = False
                 for number, line in _unwrapped(enumerate(_lines_of(text, encoding), start=1)):
                     if not begun:
-                        self._check_format(line.strip(" \r\n\t\0"))
+                        self._check_format(line.strip(_AROUND))
                         begun = not line.isspace()
                     if "\0" in line:
                         yield from ((number, part) for part in _NULS.split(line) if part)

@@ -12,10 +12,12 @@ two lines, of a MIG slice and of a process one.
 """
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from dutycycle.imports.csv_log import ColumnChoice, CsvReader, WholeLog
 from dutycycle.imports.dmon import SmiDmonReader
+from dutycycle.imports.json_log import JsonReader
 from dutycycle.imports.log_file import LogFile
 from dutycycle.imports.moments import Clock, Ticks
 from dutycycle.imports.quantities import Column, Row, is_measured, read_cells, read_words
@@ -51,15 +53,22 @@ def look_through(log: LogFile, reader: CsvReader, mark: DecimalMark) -> WholeLog
 
     Raises ``DutycycleError`` where the amounts do not tell the mark, and it was not given.
     """
+    of_json = JsonReader(reader)
     for _, line in log.read_lines():
+        if log.is_json:
+            of_json.note_names(line)
+            continue
         if _FAILURE(line):
             continue
         if is_query(line):
             return WholeLog(mark)
         if not line.startswith(("|", "+")):  # a table of nvidia-smi
             reader.note_amounts(line)
+    if of_json.names:
+        for _, line in log.read_lines():
+            of_json.note_shares(line)
     mark.decide(log.path, reader.delimiter)
-    return reader.find_whole()
+    return replace(reader.find_whole(), names=of_json.names)
 
 
 class SmiReader:

@@ -49,7 +49,7 @@ _GPUS = ("gpu", "device", "cuda")
 
 _SPELLINGS = {
     "time": "time|unix time|wall time|time stamp|time utc|local time|elapsed|elapsed time|relative time"
-    "|seconds|t|runtime",
+    "|seconds|t|runtime|query time",
     "date": "date",
     "node": "hostname|host|node|nodename|node name|host name",
     "uuid": "uuid|pcie bus id|bus id",

@@ -37,8 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what to read, and how."""
     parser.add_argument(
         "format", choices=tuple(_FORMATS), metavar="FORMAT",
-        help="nvidia-smi: CSV of nvidia-smi --query-gpu=timestamp,… or of a script, or its table, "
-        "repeated; dcgm-dmon: text of dcgmi dmon -e …; "
+        help="nvidia-smi: CSV of nvidia-smi --query-gpu=timestamp,…, CSV or JSON of a script, or its "
+        "table, repeated; dcgm-dmon: text of dcgmi dmon -e …; "
         "supercloud: GPU files of the MIT SuperCloud dataset; wandb: run-<id>.wandb of Weights & Biases",
     )  # fmt: skip
     parser.add_argument("files", nargs="+", metavar="FILE", help="logs")
@@ -124,6 +124,7 @@ def _reader(args: argparse.Namespace) -> "Callable[[LogFile], Reader] | None":
     # here, not above: as in run
     from dutycycle.imports.csv_log import CsvReader, WholeLog, read_column_choice
     from dutycycle.imports.dmon import DcgmDmonReader
+    from dutycycle.imports.json_log import JsonReader
     from dutycycle.imports.moments import Clock, Ticks
     from dutycycle.imports.nvidia_smi import SmiReader, look_through
     from dutycycle.imports.spellings import DecimalMark
@@ -140,10 +141,13 @@ def _reader(args: argparse.Namespace) -> "Callable[[LogFile], Reader] | None":
     def clock_and_ticks() -> tuple[Clock, Ticks]:
         return Clock(args.zone, start_ms), Ticks(start_ms, interval_ms)
 
-    def make_reader(log: "LogFile") -> SmiReader:
+    def make_reader(log: "LogFile") -> "Reader":
         mark = DecimalMark({"point": ".", "comma": ","}.get(args.decimal))
         reader = CsvReader(*clock_and_ticks(), choice, WholeLog(mark))
-        return SmiReader(*clock_and_ticks(), choice, look_through(log, reader, mark))
+        whole = look_through(log, reader, mark)
+        if log.is_json:
+            return JsonReader(CsvReader(*clock_and_ticks(), choice, whole), whole.names)
+        return SmiReader(*clock_and_ticks(), choice, whole)
 
     try:
         choice = None if args.columns is None else read_column_choice(args.columns)

@@ -2,6 +2,7 @@
 
 import os
 import threading
+from collections import defaultdict
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -657,3 +658,52 @@ def test_zeros_of_activity_that_power_contradicts_are_absent(tmp_path: Path) -> 
              for at, (watts, pct) in enumerate(figures)]  # fmt: skip
     found = imported(tmp_path, "\n".join([heading, *lines, ""]))
     assert [one["gpus"][0].get("tensor_active_pct") for one in found] == [0, None, None, None, 12, 0]
+
+
+def wandb_json(**more: Any) -> list[dict[str, Any]]:
+    times = [{"_timestamp": START_MS / 1000 + 15 * at, "_runtime": 15.0 * at} for at in range(3)]
+    return [{**time, "system.gpu.0.gpu": 50, **more, "_wandb": True} for time in times]
+
+
+@pytest.mark.parametrize(
+    ("objects", "utils"),
+    [
+        (wandb_json(), {0: [50] * 3}),
+        (wandb_json(**{"system.gpu.1.gpu": "NaN"}), {0: [50] * 3}),
+        (wandb_json() + wandb_json(**{"system.gpu.1.gpu": 7})[1:], {0: [50] * 5, 1: [7] * 2}),
+        ([{"_timestamp": 1.7951e9, "loss": 1.5}, *wandb_json()], {0: [50] * 3}),
+        ([{"_timestamp": 1.7951e9, "system": {"gpu": {"0": {"gpu": 5}, "1": {"gpu": 6}}}}],
+         {0: [5], 1: [6]}),
+        ([{"time": "2026-11-20T10:00:00Z", "gpus": [{"id": 0, "util": 0.5}, {"id": 1, "util": 0.25}]}],
+         {0: [50], 1: [25]}),
+        ([{"time": "2026-11-20T10:00:00Z", "devices": [{"util": 5}, {"util": 6}]}], {0: [5], 1: [6]}),
+        ([{"query_time": "2026-11-20T10:00:00.1", "hostname": "h", "gpus": [
+            {"index": 1, "utilization.gpu": 9, "memory.used": 1.234, "processes": [{"pid": 1}]}]}], {1: [9]}),
+    ],
+)  # fmt: skip
+def test_logs_of_json(
+    objects: list[dict[str, Any]], utils: dict[int, list[float]], tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """As Weights & Biases exports them, gpustat and scripts; the last line is cut off."""
+    log, out = tmp_path / "gpu-a.jsonl", tmp_path / "t.jsonl"
+    lines = [orjson.dumps(part).decode() for part in objects]
+    log.write_text("\n".join([*lines, lines[-1][:-9]]))
+    assert main(["import", "nvidia-smi", str(log), "--out", str(out)]) == 0
+    errors = capsys.readouterr().err
+    assert f"gpu-a.jsonl:{len(lines) + 1}: is no JSON: " in errors
+    assert "left out: 1 wrong line" in errors
+    assert "thousand" not in errors
+    measured = defaultdict(list)
+    for record in records(out):
+        for gpu in record["gpus"]:
+            measured[gpu["index"]].append(gpu["gpu_util_pct"])
+    assert measured == utils
+
+
+def test_a_log_that_begins_with_its_newest_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [smi_line(15_000 * at, gpu, 50) + "," for at in range(9, 0, -1) for gpu in (1, 0)]
+    log = write(tmp_path / "gpu-a.csv", [HEADING, *lines])
+    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 0
+    assert "gpu-a: a tick each 15 s" in capsys.readouterr().err
+    assert [record["interval_ms"] for record in records(tmp_path / "t.jsonl")] == [15_000] * 9

@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import json
 import lzma
 from collections.abc import Callable
 from pathlib import Path
@@ -166,8 +167,9 @@ def test_a_head_of_utf_8_is_known_wherever_it_is_cut(text: str, cut: int) -> Non
         (b"\x80\x04\x95\xff\0", "is a pickle of Python: write its values as CSV"),
         (b'\n<?xml version="1.0" ?>\n', "is XML, as of nvidia-smi -q -x: of nvidia-smi its CSV"),
         (b"======= ROCm System Management Interface =======\n", "is text of rocm-smi: give CSV"),
-        (b'{"time": 5}\n', "is JSON: write its values as CSV"),
-        (b'[\n  {"time": 5}\n', "is JSON: write its values as CSV"),
+        (b'{"topic":"dutycycle.pods"}\n', "is a trace already: dutycycle replay FILE"),
+        (b'{"status":"success","data":{}}\n', "is an answer of Prometheus: see dutycycle record"),
+        (b'{"schemaVersion": 1, "traceEvents": []}\n', "is a profile: dutycycle profile FILE"),
         (b"\0\0# HELP DCGM_FI_DEV_GPU_UTIL GPU\n", "is a page of a Prometheus exporter"),
         (b"host-a  Mon Jan  5 10:00:00 2026  550.54.15\n", "is text of gpustat: of nvidia-smi its CSV"),
         (b":W&B\xe1\xbe\0", "is a run of Weights & Biases: dutycycle import wandb"),
@@ -176,6 +178,38 @@ def test_a_head_of_utf_8_is_known_wherever_it_is_cut(text: str, cut: int) -> Non
 def test_a_file_that_is_no_log_is_named(content: bytes, reason: str, tmp_path: Path) -> None:
     with pytest.raises(DutycycleError, match=reason):
         read(tmp_path / "a", content)
+
+
+JSON = [{"time": 10 * at, "gpu": {"0": {"util": at}}, "users": [{"pid": at}]} for at in range(3)]
+FLAT = [{"time": 10 * at, "gpu.0.util": at, "users": None} for at in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("text", "flat"),
+    [
+        ("".join(f"{json.dumps(part)}\n" for part in JSON), FLAT),
+        ("\n".join(map(json.dumps, JSON)), FLAT),
+        ("\n".join(json.dumps(part, indent=2) for part in JSON), FLAT),
+        (json.dumps(JSON), FLAT),
+        (json.dumps(JSON, indent=2), FLAT),
+        (json.dumps(JSON)[:-5], FLAT[:2]),
+        (json.dumps(JSON, indent=2)[:-30], FLAT[:2]),
+        ("[\n{],\n" + json.dumps(JSON, indent=2)[1:], FLAT),
+        ('{"time": [1, 2], "util": [3, 4]}', [{"time": 1, "util": 3}, {"time": 2, "util": 4}]),
+        ('{"time": {"0": 1, "5": 2}, "util": {"0": 3, "5": null}}',
+         [{"time": 1, "util": 3}, {"time": 2, "util": None}]),
+        ('{"time": 1, "gpus": [{"util": 2}, {"util": 3, "time": 4, "jobs": [{}]}]}',
+         [{"time": 1, "util": 2, "index": 0}, {"time": 4, "util": 3, "jobs": None, "index": 1}]),
+        (json.dumps({"time": 1, "name": "n" * 100_000}), [{"time": 1, "name": "n" * 100_000}]),
+        ('{"time": 1, "name": "a\tb"}\n', [{"time": 1, "name": "a\tb"}]),
+    ],
+)  # fmt: skip
+def test_objects_of_json_are_lines_of_names_and_values(text: str, flat: list[object], tmp_path: Path) -> None:
+    """However they are written, and those that are whole of what is cut off."""
+    lines = [line for _, line in read(tmp_path / "a", text.encode())]
+    parts = [json.loads(line) for line in lines if line.endswith("}\n")]
+    assert parts == flat
+    assert (len(lines) > len(parts)) == (text[-1] not in "]}\n" or "{]" in text)
 
 
 @pytest.mark.parametrize("first", ["[2026-01-05 10:00:00] begun", "# comment", "<none>", "{'lr': 0.1}"])

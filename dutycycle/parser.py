@@ -46,7 +46,12 @@ class Parser(argparse.ArgumentParser):
         words = list(sys.argv[1:] if args is None else args)
         if self._subparsers is not None:
             self._check_flags(list(takewhile(_is_flag, words)))
-            self._check_command(next((word for word in words if not _is_flag(word)), None))
+            name = next((word for word in words if not _is_flag(word)), None)
+            commands = next(
+                action.choices or () for action in self._actions if action.nargs == argparse.PARSER
+            )
+            if name is not None and name not in commands:
+                self.error(f"unknown command {name}{_meant(name, commands)}")
         elif all(
             action.nargs != argparse.REMAINDER for action in self._actions
         ):  # what follows is of another program
@@ -90,11 +95,6 @@ class Parser(argparse.ArgumentParser):
             name = flag.partition("=")[0]
             if not any(option.startswith(name) for option in self._option_string_actions):
                 self.error(f"unknown flag {name}{_meant(name, self._option_string_actions)}")
-
-    def _check_command(self, name: str | None) -> None:
-        commands = next(action.choices or () for action in self._actions if action.nargs == argparse.PARSER)
-        if name is not None and name not in commands:
-            self.error(f"unknown command {name}{_meant(name, commands)}")
 
     def _short_usage(self) -> str:
         if self.usage is not None:

@@ -90,7 +90,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if argv is None else argv)
     try:
         interrupt_on_signals(given)
-        return _run(build_parser({command_name(given)}).parse_args(_joined(given)))
+        args = build_parser({command_name(given)}).parse_args(_joined(given))
+        die_with_parent(os.environ)
+        set_up_logging(verbose=args.verbose)
+        settings = load(os.environ, arguments.given_settings(args))
+        for name, resembles in near_misses(os.environ):
+            print(f"dutycycle: {name} is no setting; did you mean {resembles}?", file=sys.stderr)  # noqa: T201
+        return command_module(args.command).run(args, settings)
     except ModuleNotFoundError as error:
         return _say(_not_installed(error), 1)
     except SettingError as error:
@@ -129,15 +135,6 @@ def _joined(given: Sequence[str]) -> list[str]:
         else:
             joined.append(argument)
     return joined
-
-
-def _run(args: argparse.Namespace) -> int:
-    die_with_parent(os.environ)
-    set_up_logging(verbose=args.verbose)
-    settings = load(os.environ, arguments.given_settings(args))
-    for name, resembles in near_misses(os.environ):
-        print(f"dutycycle: {name} is no setting; did you mean {resembles}?", file=sys.stderr)  # noqa: T201
-    return command_module(args.command).run(args, settings)
 
 
 def set_up_logging(*, verbose: bool) -> None:

@@ -106,16 +106,6 @@ def decode_line(line: bytes) -> TraceRecord:
     )
 
 
-def _check_format(file: Path) -> None:
-    """Raises ``DutycycleError`` for a name that promises something else than JSON lines."""
-    name = file.name.removesuffix(".gz").removesuffix(".zst")
-    suffix = Path(name).suffix.lower()
-    if suffix in _OTHER_FORMATS:
-        raise DutycycleError(
-            f"{file}: a trace is JSON lines, not {suffix[1:]}: name it .jsonl, .jsonl.gz or .jsonl.zst"
-        )
-
-
 class TraceWriter:
     """Writes a trace; a context manager. Bytes depend on the records alone, so a replay repeats exactly.
 
@@ -151,7 +141,11 @@ class TraceWriter:
         if self.path == "-":
             return sys.stdout.buffer
         file = Path(self.path)
-        _check_format(file)
+        suffix = Path(file.name.removesuffix(".gz").removesuffix(".zst")).suffix.lower()
+        if suffix in _OTHER_FORMATS:  # the name promises something else than JSON lines
+            raise DutycycleError(
+                f"{file}: a trace is JSON lines, not {suffix[1:]}: name it .jsonl, .jsonl.gz or .jsonl.zst"
+            )
         if file.is_file() or not file.exists():  # a device or a pipe is written as it is
             if file.is_file() and not self._overwrite:
                 raise DutycycleError(f"{self.path} is there already: give another name, or --force")

@@ -32,7 +32,17 @@ def write_tables(runs: Sequence[PlannedRun], out: str) -> str:
         _write_csv(path, scores)
     with whole_file(folder / "forecasts.csv") as path:
         _write_csv(path, forecasts)
-    compared = _compared(forecasts)
+    # A row for each forecaster of a metric that a model forecasts, with a column for each horizon.
+    metrics = {row["metric"] for row in forecasts if row["forecaster"] != BUILT_IN}
+    rows: dict[tuple[Any, ...], Row] = {}
+    for row in forecasts:
+        if row["metric"] in metrics:
+            head = {name: value for name, value in row.items() if name not in _OF_HORIZON}
+            row_of_run = rows.setdefault(tuple(head.values()), head)
+            row_of_run[f"error_{row['horizon_s']:g}s"] = row["error"]
+            if row["coverage"] is not None:
+                row_of_run[f"coverage_{row['horizon_s']:g}s"] = row["coverage"]
+    compared = list(rows.values())
     text = _text(scores) + ("\n" + _text(compared) if compared else "")
     with whole_file(folder / "scores.txt") as path:
         path.write_text(text, encoding="utf-8")
@@ -60,20 +70,6 @@ def _joined(head: Row, scores: Row) -> Row:
     """Join a row with what was set and what came of it: a score that is called as a setting gets another
     name."""
     return head | {f"score_{name}" if name in head else name: value for name, value in scores.items()}
-
-
-def _compared(forecasts: Sequence[Row]) -> list[Row]:
-    """Return a row for each forecaster of a metric that a model forecasts, with a column for each horizon."""
-    metrics = {row["metric"] for row in forecasts if row["forecaster"] != BUILT_IN}
-    rows: dict[tuple[Any, ...], Row] = {}
-    for row in forecasts:
-        if row["metric"] in metrics:
-            head = {name: value for name, value in row.items() if name not in _OF_HORIZON}
-            row_of_run = rows.setdefault(tuple(head.values()), head)
-            row_of_run[f"error_{row['horizon_s']:g}s"] = row["error"]
-            if row["coverage"] is not None:
-                row_of_run[f"coverage_{row['horizon_s']:g}s"] = row["coverage"]
-    return list(rows.values())
 
 
 def _head(run: PlannedRun, varied: Sequence[str]) -> Row:

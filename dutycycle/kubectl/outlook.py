@@ -35,7 +35,16 @@ def placement(annotations: Json, node: str | None) -> Iterator[tuple[str, str]]:
     placement = annotations.get(keys.PLACEMENT)
     if isinstance(placement, dict):
         yield "expected", str(placement.get("expected", "not known: no pod like it has ended"))
-        yield from _scores(placement, node)
+        listed = placement.get("nodes")
+        nodes = [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
+        left_out = placement.get("left_out")
+        lacking = f", {left_out} left out for want of GPU memory" if left_out else ""
+        yield "nodes", f"the best {len(nodes)} of {placement.get('considered', '?')}, scores of 10{lacking}"
+        for entry in nodes:
+            here = " (it is here)" if entry.get("node") == node else ""
+            yield "", f"{entry.get('score')} {entry.get('node')}{here}: {entry.get('why')}"
+        if node is not None and nodes and all(entry.get("node") != node for entry in nodes):
+            yield "", f"it is on {node}: the scheduler weighs more than these scores"
 
 
 def trials(annotations: Json) -> Iterator[tuple[str, str]]:
@@ -45,19 +54,6 @@ def trials(annotations: Json) -> Iterator[tuple[str, str]]:
         yield "trials", f"best: {best}" if isinstance(best, str) else "which is best is not known"
         for name, text in figures.items():
             yield "", f"{name}: {text}"
-
-
-def _scores(placement: Json, node: str | None) -> Iterator[tuple[str, str]]:
-    listed = placement.get("nodes")
-    nodes = [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
-    left_out = placement.get("left_out")
-    lacking = f", {left_out} left out for want of GPU memory" if left_out else ""
-    yield "nodes", f"the best {len(nodes)} of {placement.get('considered', '?')}, scores of 10{lacking}"
-    for entry in nodes:
-        here = " (it is here)" if entry.get("node") == node else ""
-        yield "", f"{entry.get('score')} {entry.get('node')}{here}: {entry.get('why')}"
-    if node is not None and nodes and all(entry.get("node") != node for entry in nodes):
-        yield "", f"it is on {node}: the scheduler weighs more than these scores"
 
 
 def _cycle(annotations: Json) -> str:

@@ -13,7 +13,7 @@ from dutycycle.kubectl.annotations import (
     omitted,
 )
 from dutycycle.kubectl.api import Api, KubectlError
-from dutycycle.kubectl.jobs import AnnotatedJob, Jobs
+from dutycycle.kubectl.jobs import Jobs
 from dutycycle.kubectl.last_sample import JobSamples
 from dutycycle.kubectl.output import Answer, AnswerRow, emit, is_data, print_answer
 
@@ -37,14 +37,6 @@ def show_peaks(api: Api, args: argparse.Namespace) -> None:
         where = {"namespace": args.namespace, "name": job.meta["name"]} | sample.plain()
         emit({"kind": job.kind.name, **where, "annotations": job.annotations}, args.output)
         return
-    answer = _answer(job, workers)
-    answer.remarks += [job.remark] if job.remark else []
-    if sample.at_ms is not None:  # these figures outlive the pods: that nothing is sampled any more is usual
-        answer.remarks.append(f"last sample: {sample.text(samples.now_ms, ' ago')}")
-    print_answer(answer, args.output, headers=not args.no_headers)
-
-
-def _answer(job: AnnotatedJob, workers: list[PodOfJobUsage]) -> Answer:
     rows = [
         AnswerRow("", worker.pod, cells, worker.usage, {}) for worker in workers for cells in _lines(worker)
     ]
@@ -57,7 +49,10 @@ def _answer(job: AnnotatedJob, workers: list[PodOfJobUsage]) -> Answer:
     answer.remarks += [f"{name}: {text}" for name, text in insights(job.annotations).items()]
     if count := omitted(job.annotations):
         answer.remarks.append(f"and {count} more pods: the peak records have them")
-    return answer
+    answer.remarks += [job.remark] if job.remark else []
+    if sample.at_ms is not None:  # these figures outlive the pods: that nothing is sampled any more is usual
+        answer.remarks.append(f"last sample: {sample.text(samples.now_ms, ' ago')}")
+    print_answer(answer, args.output, headers=not args.no_headers)
 
 
 def _lines(worker: PodOfJobUsage) -> list[list[str]]:

@@ -128,7 +128,9 @@ def top_nodes(api: Api, args: argparse.Namespace) -> Answer:
         annotations = ours(meta.get("annotations"), args.prefix)
         static, gpus = of_node(annotations)
         if static or gpus:
-            lines = _each_gpu(gpus) if args.gpus else [_all_gpus(static, gpus)]
+            lines = (
+                [[str(gpu.index), *_now([gpu])] for gpu in gpus] if args.gpus else [_all_gpus(static, gpus)]
+            )
             sample = samples.of_node(str(meta["name"]))
             more = [sample.text(samples.now_ms), *[str(static.get("pcie_gen_width", output.DASH))] * wide]
             usage = MaxUsage(
@@ -153,10 +155,6 @@ def _check_carries(kind: Kind, meta: Metadata, prefix: str) -> None:
 _NOW = ("MEM-USED>", "MEM-FREE>", "PROCS>", "MAX-GPU>", "MAX-MEM-BUS>", "PERIOD>", "TREND(%/h)>")
 _NODE_HEADERS = ("GPUS>", "MODEL", "GPU-MEM", *_NOW)
 _GPU_HEADERS = ("GPU>", *_NOW)
-
-
-def _each_gpu(gpus: Sequence[GpuNow]) -> list[list[str]]:
-    return [[str(gpu.index), *_now([gpu])] for gpu in gpus]
 
 
 def _all_gpus(static: Json, gpus: Sequence[GpuNow]) -> list[str]:

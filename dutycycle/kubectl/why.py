@@ -80,7 +80,16 @@ def show_why(api: Api, args: argparse.Namespace) -> None:
         )
     known = insights(subject.annotations)
     if output.is_data(args.output):
-        output.emit(_plain(subject, known), args.output)
+        where: dict[str, Any] = {"kind": subject.kind, "namespace": subject.namespace, "name": subject.name}
+        where |= {"uid": subject.uid, "deleted": subject.is_deleted} | subject.sample.plain()
+        not_known = [name for name in INSIGHTS if name not in known]
+        record: dict[str, Any] = {"record": to_plain(subject.record)} if subject.record else {}
+        if odd := anomaly(subject.annotations):
+            record |= {"anomaly": odd}
+        if profile := profiled(subject.annotations):
+            record |= {"profile": profile}
+        where |= {"insight": known, "not_known": not_known, "annotations": subject.annotations}
+        output.emit(where | record, args.output)
         return
     deleted = " (deleted: this is its peak record)" if subject.is_deleted else ""
     print(f"{subject.kind.lower()} {subject.namespace}/{subject.name}{deleted}")  # noqa: T201
@@ -144,18 +153,6 @@ def _job(api: Api, args: argparse.Namespace) -> _AskedSubject:
 def _gone(error: NotThereError, records: str | None) -> NotThereError:
     hint = "and has no peak record" if records else "--records finds what deleted ones used"
     return NotThereError(f"{error}; {hint}")
-
-
-def _plain(subject: _AskedSubject, known: dict[str, str]) -> dict[str, Any]:
-    where: dict[str, Any] = {"kind": subject.kind, "namespace": subject.namespace, "name": subject.name}
-    where |= {"uid": subject.uid, "deleted": subject.is_deleted} | subject.sample.plain()
-    not_known = [name for name in INSIGHTS if name not in known]
-    record: dict[str, Any] = {"record": to_plain(subject.record)} if subject.record else {}
-    if odd := anomaly(subject.annotations):
-        record |= {"anomaly": odd}
-    if profile := profiled(subject.annotations):
-        record |= {"profile": profile}
-    return where | {"insight": known, "not_known": not_known, "annotations": subject.annotations} | record
 
 
 def _figures(subject: _AskedSubject) -> Iterator[str]:

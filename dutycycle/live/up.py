@@ -64,7 +64,8 @@ async def up(
             environ.setdefault(PREFIX + "SPOOL", stack.enter_context(spool))
         children = [Child(name, environ, logs / f"{name}.log") for name in _COMMANDS]
         follower = ClusterFollower(settings, LiveState(local=local_processes(settings)))
-        place = _place(settings, embedded=ours is not None)
+        kind = "embedded broker, in memory, gone when this ends" if ours is not None else "broker"
+        place = f"{kind}: {settings.broker}"
         title = f"dutycycle on {settings.node}" + (" (simulated)" if settings.demo == "on" else "")
         source = Source(follower.state, title, place, lambda: _degraded(children), stop)
         if once is None:
@@ -131,11 +132,6 @@ def child_environ(environ: Mapping[str, str], settings: Settings, given: Mapping
     if "containers" not in given and PREFIX + "CONTAINERS" not in environ:
         decided["containers"] = "all"  # a laptop without Kubernetes has something to see
     return {**environ, **{PREFIX + name.upper(): value for name, value in {**given, **decided}.items()}}
-
-
-def _place(settings: Settings, *, embedded: bool) -> str:
-    kind = "embedded broker, in memory, gone when this ends" if embedded else "broker"
-    return f"{kind}: {settings.broker}"
 
 
 def _degraded(children: list[Child]) -> list[str]:

@@ -85,7 +85,10 @@ def convert(path: Path, database: Path, progress: Callable[[str], None]) -> Chro
                     progress(f"the trace, {100 * file.tell() / whole:.0f} %")
         except (ijson.JSONError, zlib.error, UnicodeDecodeError) as error:
             if not read:
-                raise _not_a_trace(path, error) from error
+                reason = " ".join(str(error).split())[:120]
+                raise DutycycleError(
+                    f"{path}: is no whole trace in Chrome's Trace Event Format (JSON): {reason}"
+                ) from error
             made.whole = False
             made.notes.append(f"the file is cut off or damaged after {read} events: these alone are shown")
         except (sqlite3.Error, OSError) as error:
@@ -100,11 +103,6 @@ def convert(path: Path, database: Path, progress: Callable[[str], None]) -> Chro
     if writer.is_of_pytorch:
         made.product = "PyTorch profiler"
     return made
-
-
-def _not_a_trace(path: Path, error: Exception) -> DutycycleError:
-    reason = " ".join(str(error).split())[:120]
-    return DutycycleError(f"{path}: is no whole trace in Chrome's Trace Event Format (JSON): {reason}")
 
 
 def _head(file: BinaryIO) -> bytes:

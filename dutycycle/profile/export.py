@@ -61,7 +61,20 @@ class Export:
             raise DutycycleError(f"{path}: is a database, but not an export of Nsight Systems")
         self.missing = [(table, what) for table, what in _EXPECTED.items() if not self._has(table)]
         self.untimed: dict[str, int] = {}
-        self._add_views()
+        self._db.create_function("does", 1, does, deterministic=True)
+        self._db.create_function("loads", 1, loads, deterministic=True)
+        self._db.create_function("communicates", 1, communicates, deterministic=True)
+        if "StringIds" not in self._columns:
+            self._db.execute("CREATE TEMP TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT)")
+        activities = [
+            self._activity(table, what)
+            for what, table in enumerate(list(_EXPECTED)[:3]) if self._has(table)
+        ]  # fmt: skip
+        if self._has("CUPTI_ACTIVITY_KIND_GRAPH_TRACE"):  # where a CUDA graph was traced as one
+            activities.append(self._activity("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", KERNEL))
+        self._view("activities", _ACTIVITY, activities)
+        self._view("calls", _CALL, [self._calls()] if self._has("CUPTI_ACTIVITY_KIND_RUNTIME") else [])
+        self._view("ranges", _RANGE, [self._ranges()] if self._has("NVTX_EVENTS") else [])
 
     def close(self) -> None:
         """Close it."""
@@ -121,22 +134,6 @@ class Export:
 
     def _column(self, table: str, name: str, default: str = "NULL") -> str:
         return name if name in self._columns[table] else default
-
-    def _add_views(self) -> None:
-        self._db.create_function("does", 1, does, deterministic=True)
-        self._db.create_function("loads", 1, loads, deterministic=True)
-        self._db.create_function("communicates", 1, communicates, deterministic=True)
-        if "StringIds" not in self._columns:
-            self._db.execute("CREATE TEMP TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT)")
-        activities = [
-            self._activity(table, what)
-            for what, table in enumerate(list(_EXPECTED)[:3]) if self._has(table)
-        ]  # fmt: skip
-        if self._has("CUPTI_ACTIVITY_KIND_GRAPH_TRACE"):  # where a CUDA graph was traced as one
-            activities.append(self._activity("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", KERNEL))
-        self._view("activities", _ACTIVITY, activities)
-        self._view("calls", _CALL, [self._calls()] if self._has("CUPTI_ACTIVITY_KIND_RUNTIME") else [])
-        self._view("ranges", _RANGE, [self._ranges()] if self._has("NVTX_EVENTS") else [])
 
     def _view(self, name: str, columns: tuple[str, ...], parts: list[str]) -> None:
         none = f"SELECT {', '.join('0' for _ in columns)} WHERE 0"

@@ -31,8 +31,15 @@ def _of_export(export: Export, path: Path, made: chrome.ChromeProfile | None, no
         timeline.read(export)
         calls, kernels = statistics.api_calls(export), statistics.kernels(export)
         whole = made is None or made.whole
+        # Of the bytes copied to GPUs from a known kind of memory.
+        sql = (
+            f"SELECT sum(bytes), sum(bytes * (source = {PAGEABLE})) FROM activities "
+            f"WHERE what = {COPY} AND copy IN {HOST_TO_DEVICE} AND source IS NOT NULL"
+        )
+        every, pageable = next(export.rows("copies", sql))
+        pageable_pct = 100 * pageable / every if every else None
         evidence = verdict.evidence_of(
-            timeline.gpus.values() if whole else (), kernels, statistics.waits(calls), _pageable_pct(export)
+            timeline.gpus.values() if whole else (), kernels, statistics.waits(calls), pageable_pct
         )
         finding = verdict.judge(evidence, kernels)
         models = export.models()
@@ -61,14 +68,3 @@ def _left_out(export: Export) -> Iterator[str]:
 
 def _lacking(table: str, what: str, made: chrome.ChromeProfile | None) -> str:
     return f"no {what}" + ("" if made else f": the export has no table {table}, or it is empty")
-
-
-def _pageable_pct(export: Export) -> float | None:
-    """Return the percentage of bytes from pageable memory, of those copied to GPUs from a known kind of
-    memory; None where there are none."""
-    sql = (
-        f"SELECT sum(bytes), sum(bytes * (source = {PAGEABLE})) FROM activities "
-        f"WHERE what = {COPY} AND copy IN {HOST_TO_DEVICE} AND source IS NOT NULL"
-    )
-    every, pageable = next(export.rows("copies", sql))
-    return 100 * pageable / every if every else None

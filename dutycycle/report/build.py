@@ -6,7 +6,6 @@ from shutil import rmtree
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.log import ConsumerRecord
@@ -118,7 +117,11 @@ def _notes(gathered: Gathered, view: View, settings: Settings) -> Iterator[str]:
         yield f"Others used these GPUs too, and their use is in the figures: {', '.join(view.others)}."
     if not view.gpus:
         yield "No GPU was measured."
-    gaps = sum(_gaps(gpu.ticks.times, gpu.ticks.step_ms) for gpu in view.gpus)
+    gaps = sum(
+        int((np.diff(gpu.ticks.times) > 2.5 * gpu.ticks.step_ms).sum())
+        for gpu in view.gpus
+        if gpu.ticks.step_ms
+    )
     if gaps:
         yield f"{gaps} gaps of more than two ticks in the samples of the GPUs; charts leave them open."
     if gathered.dead_letters:
@@ -135,10 +138,6 @@ def _notes(gathered: Gathered, view: View, settings: Settings) -> Iterator[str]:
             + ", ".join(f"{price:g} for {what}" for what, price in prices.items() if price is not None)
             + "."
         )
-
-
-def _gaps(times: npt.NDArray[np.int64], step_ms: int) -> int:
-    return int((np.diff(times) > 2.5 * step_ms).sum()) if step_ms else 0
 
 
 def folder_of(out: Path) -> Path:

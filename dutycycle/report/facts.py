@@ -306,12 +306,15 @@ def key_figures(facts: Facts, view: View) -> Iterator[tuple[str, str]]:
         if facts.util_mean is not None and high is not None:
             yield "GPU utilization", f"mean {facts.util_mean:.1f} %, max {high:.0f} %"
         yield from _inside(facts.gpus)
-        yield from _between(facts.gpus)
+        means = sorted((gpu.util_mean, gpu.name) for gpu in facts.gpus if gpu.util_mean is not None)
+        if len(means) > 1:
+            (least, least_busy), (most, busiest) = means[0], means[-1]
+            yield "Between GPUs", f"mean {least:.1f} % ({least_busy}) to {most:.1f} % ({busiest})"
         held = [gpu for gpu in facts.gpus if gpu.mem_max is not None]
         if held:
-            most = max(held, key=lambda gpu: gpu.mem_max or 0)
-            total = f" of {bytes_text(most.mem_total)}" if most.mem_total else ""
-            yield "GPU memory, max of one", bytes_text(most.mem_max or 0) + total
+            fullest = max(held, key=lambda gpu: gpu.mem_max or 0)
+            total = f" of {bytes_text(fullest.mem_total)}" if fullest.mem_total else ""
+            yield "GPU memory, max of one", bytes_text(fullest.mem_max or 0) + total
     yield from _machine_figures(view)
     if facts.cycles:
         _, cycle = facts.cycles[0]
@@ -339,13 +342,6 @@ def _inside(gpus: Sequence[GpuUse]) -> Iterator[tuple[str, str]]:
     if total_s := sum(seconds for _, seconds in known):
         share = sum(value * seconds for value, seconds in known) / total_s
         yield "Tensor use of peak", f"{share:.0f} % (by activity and clock; padding counts, so it is no MFU)"
-
-
-def _between(gpus: Iterable[GpuUse]) -> Iterator[tuple[str, str]]:
-    means = sorted((gpu.util_mean, gpu.name) for gpu in gpus if gpu.util_mean is not None)
-    if len(means) > 1:
-        (low, least), (high, most) = means[0], means[-1]
-        yield "Between GPUs", f"mean {low:.1f} % ({least}) to {high:.1f} % ({most})"
 
 
 def _machine_figures(view: View) -> Iterator[tuple[str, str]]:

@@ -25,7 +25,7 @@ from dutycycle.contract.records.health import GpuEvent
 from dutycycle.contract.records.insights import ProfileVerdict
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.processes import ProcessSample
-from dutycycle.contract.records.samples import CgroupSample, Gpu, Host, NvmlSample, PodCgroup
+from dutycycle.contract.records.samples import CgroupSample, Gpu, Host, NvmlSample
 from dutycycle.traces.frames import Frame
 from dutycycle.traces.processes import TracedProcess
 
@@ -170,7 +170,18 @@ class Gathered:
             traced.model = gpu.model or traced.model
             traced.mem_total_bytes = gpu.mem_total_bytes or traced.mem_total_bytes
             traced.power_limit_w = gpu.power_limit_w or traced.power_limit_w
-            traced.frame.add(sample.ts_ms, self._of_gpu(gpu, raw))
+            values: dict[str, float | None] = {name: getattr(gpu, name, None) for name in GPU_COLUMNS[:-1]}
+            values["gpu_util_high_pct"], values["power_high_w"] = highest_util_pct(raw), highest_power_w(raw)
+            processes = seen_processes(gpu)
+            known = (gpu.gpu_util_pct, gpu.sm_active_pct, gpu.power_w, gpu.power_limit_w)
+            values["working_pct"] = working_pct(*(nan if value is None else value for value in known))
+            if processes is not None:
+                values["untouched"] = float(bool(gpu.allocated) and not processes and not gpu.gpu_util_pct)
+            if gpu.throttle is not None:
+                if gpu.throttle not in self.throttles:
+                    self.throttles.append(gpu.throttle)
+                values["throttle"] = self.throttles.index(gpu.throttle)
+            traced.frame.add(sample.ts_ms, values)
             traced.add_slices(sample.ts_ms, gpu)
             # The uids of the pods with a process on a GPU, or to which it was given
             named = [user.pod_uid for user in gpu.processes or ()] + [
@@ -179,20 +190,6 @@ class Gathered:
             users = {uid for uid in named if uid is not None}
             for uid in users:
                 traced.users.setdefault(uid, [sample.ts_ms, 0])[1] = sample.ts_ms
-
-    def _of_gpu(self, gpu: Gpu, raw: Gpu) -> dict[str, float | None]:
-        values: dict[str, float | None] = {name: getattr(gpu, name, None) for name in GPU_COLUMNS[:-1]}
-        values["gpu_util_high_pct"], values["power_high_w"] = highest_util_pct(raw), highest_power_w(raw)
-        processes = seen_processes(gpu)
-        known = (gpu.gpu_util_pct, gpu.sm_active_pct, gpu.power_w, gpu.power_limit_w)
-        values["working_pct"] = working_pct(*(nan if value is None else value for value in known))
-        if processes is not None:
-            values["untouched"] = float(bool(gpu.allocated) and not processes and not gpu.gpu_util_pct)
-        if gpu.throttle is not None:
-            if gpu.throttle not in self.throttles:
-                self.throttles.append(gpu.throttle)
-            values["throttle"] = self.throttles.index(gpu.throttle)
-        return values
 
     def _processes(self, sample: ProcessSample) -> None:
         for process in sample.processes:
@@ -210,19 +207,19 @@ class Gathered:
             traced.mem_total_bytes = host.mem_total_bytes or traced.mem_total_bytes
             traced.frame.add(sample.ts_ms, {name: getattr(host, name) for name in HOST_COLUMNS})
         for pod in sample.pods:
-            self.pods[pod.uid].add(sample.ts_ms, _of_pod(pod))
-
-
-def _of_pod(pod: PodCgroup) -> dict[str, float | None]:
-    values: dict[str, float | None] = {
-        "net_rx_bytes_per_s": pod.net_rx_bytes_per_s,
-        "net_tx_bytes_per_s": pod.net_tx_bytes_per_s,
-    }
-    for name in _SUMMED:
-        known = [value for container in pod.containers if (value := getattr(container, name)) is not None]
-        values[name] = sum(known) if known else None
-    throttled = [
-        container.cpu_throttled_pct for container in pod.containers if container.cpu_throttled_pct is not None
-    ]
-    values["cpu_throttled_pct"] = max(throttled, default=None)
-    return values
+            values: dict[str, float | None] = {
+                "net_rx_bytes_per_s": pod.net_rx_bytes_per_s,
+                "net_tx_bytes_per_s": pod.net_tx_bytes_per_s,
+            }
+            for name in _SUMMED:
+                known = [
+                    value for container in pod.containers if (value := getattr(container, name)) is not None
+                ]
+                values[name] = sum(known) if known else None
+            throttled = [
+                container.cpu_throttled_pct
+                for container in pod.containers
+                if container.cpu_throttled_pct is not None
+            ]
+            values["cpu_throttled_pct"] = max(throttled, default=None)
+            self.pods[pod.uid].add(sample.ts_ms, values)

@@ -64,7 +64,13 @@ class Simulation:
                 done(ended)
             else:
                 self._advance(arrival)
-                self._arrive(upcoming)
+                job = self._jobs[upcoming]
+                place = (-self._order.arrived(job), job.arrival_s, upcoming)
+                # Nothing has become free since the others were tried: what is like one that waits
+                # does not fit.
+                must_wait = bool(self._waiting) if self._strict else job.demand in self._waiting
+                if must_wait or not self._start(upcoming):
+                    heappush(self._waiting.setdefault(job.demand, []), place)
                 upcoming += 1
         return Outcomes(self._began, self._ended, self._split_gpu_s)
 
@@ -73,14 +79,6 @@ class Simulation:
         if free and any(0 < demand.gpus <= free for demand in self._waiting):
             self._split_gpu_s += free * (now - self._now)
         self._now = now
-
-    def _arrive(self, index: int) -> None:
-        job = self._jobs[index]
-        place = (-self._order.arrived(job), job.arrival_s, index)
-        # Nothing has become free since the others were tried: what is like one that waits does not fit.
-        must_wait = bool(self._waiting) if self._strict else job.demand in self._waiting
-        if must_wait or not self._start(index):
-            heappush(self._waiting.setdefault(job.demand, []), place)
 
     def _end_all_at(self, now: float) -> int:
         self._advance(now)

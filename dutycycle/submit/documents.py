@@ -137,9 +137,22 @@ def _of_file(file: str) -> Iterator[ManifestDocument]:
     for thing in things:
         if thing is None:  # nothing between two lines of ---
             continue
-        for member in thing["items"] if _is_list(thing) else [thing]:
+        is_list = (
+            isinstance(thing, dict)
+            and str(thing.get("kind", "")).endswith("List")
+            and isinstance(thing.get("items"), list)
+        )
+        for member in thing["items"] if is_list else [thing]:
             number += 1
-            if _is_endless(member):
+            # More values than in an object that the API server takes, when it is read as a tree?
+            waiting, count = [member], 0
+            while waiting and count <= _MOST_VALUES:
+                count += 1
+                part = waiting.pop()
+                waiting.extend(
+                    part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
+                )
+            if count > _MOST_VALUES:
                 raise SettingError(
                     f"{name}, object {number}: its aliases (*name) make more than {_MOST_VALUES:,} values of "
                     "it, or stand in what they name"
@@ -147,24 +160,6 @@ def _of_file(file: str) -> Iterator[ManifestDocument]:
             yield _document(member, f"{name}, object {number}")
     if not number:
         raise SettingError(f"{name}: there is no object in it")
-
-
-def _is_list(thing: object) -> bool:
-    return (
-        isinstance(thing, dict)
-        and str(thing.get("kind", "")).endswith("List")
-        and isinstance(thing.get("items"), list)
-    )
-
-
-def _is_endless(thing: object) -> bool:
-    """Tell whether it has more values than an object that the API server takes: it is read as a tree."""
-    waiting, count = [thing], 0
-    while waiting and count <= _MOST_VALUES:
-        count += 1
-        part = waiting.pop()
-        waiting.extend(part.values() if isinstance(part, dict) else part if isinstance(part, list) else ())
-    return count > _MOST_VALUES
 
 
 def _document(thing: object, where: str) -> ManifestDocument:

@@ -14,7 +14,6 @@ from dutycycle.kube.discovery import POD
 from dutycycle.kube.errors import KubeError
 from dutycycle.kube.remote_command import CommandFailedError
 from dutycycle.submit.objects import CannotRunError, cluster_of, explained
-from dutycycle.submit.states import Thing
 
 _PLACE = re.compile(r"(?:([a-z0-9][a-z0-9-]*)/)?([a-z0-9][a-z0-9.-]*):(/.*[^/])")
 _DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
@@ -64,7 +63,19 @@ async def fetch(place: PodFile, source: PodSource, folder: Path, progress: Progr
     what = f"read {place.path} in pod {namespace}/{place.pod}"
     try:
         pod = await server.read(POD, place.pod, namespace)
-        container = _running(pod, source.container, what)
+        names = [container["name"] for container in pod["spec"]["containers"]]
+        given = source.container or (pod["metadata"].get("annotations") or {}).get(_DEFAULT_CONTAINER)
+        name = given or names[0]
+        if name not in names:
+            raise CannotRunError(f"cannot {what}: it has no container {name}, but {', '.join(names)}")
+        statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+        if not any(
+            status["name"] == name and "running" in (status.get("state") or {}) for status in statuses
+        ):
+            raise CannotRunError(
+                f"cannot {what}: its container {name} does not run, and files can be read only while it does"
+            )
+        container = str(name)
         # The name is ours, and so is where it is written: both are compared with what the archive says.
         command = ("tar", "-c", "-h", "-f", "-", "-C", str(place.path.parent), f"./{place.path.name}")
         pieces = server.output_of(namespace, place.pod, container, command)
@@ -83,21 +94,6 @@ async def fetch(place: PodFile, source: PodSource, folder: Path, progress: Progr
     finally:
         await server.close()
     return folder / place.path.name, str(pod["metadata"]["uid"])
-
-
-def _running(pod: Thing, wanted: str | None, what: str) -> str:
-    """Return the container to ask, which has to run."""
-    names = [container["name"] for container in pod["spec"]["containers"]]
-    given = wanted or (pod["metadata"].get("annotations") or {}).get(_DEFAULT_CONTAINER)
-    name = given or names[0]
-    if name not in names:
-        raise CannotRunError(f"cannot {what}: it has no container {name}, but {', '.join(names)}")
-    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
-    if not any(status["name"] == name and "running" in (status.get("state") or {}) for status in statuses):
-        raise CannotRunError(
-            f"cannot {what}: its container {name} does not run, and files can be read only while it does"
-        )
-    return str(name)
 
 
 class _Archive:

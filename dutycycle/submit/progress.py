@@ -49,7 +49,14 @@ class JobProgress:
         if outcome is None and self.held_s is not None and self.bound_s is not None:
             outcome = self._after_holding(now_s - self.bound_s)
         if outcome is None and self.timeout_s is not None and now_s >= self.timeout_s:
-            return self._timed_out(self.timeout_s)
+            words = f"not over after {short_duration(self.timeout_s)}, as --timeout says"
+            if self.began_s is None:
+                why = [
+                    f"{pod['metadata']['name']} is {self.follower.state(pod).words}"
+                    for pod in self.follower.pods.values()
+                ] or [f"{entry}: {self.follower.why_no_pods(entry)}" for entry in self.follower.entries]
+                words = f"never started within {short_duration(self.timeout_s)}, as --timeout says: {why[0]}"
+            return Outcome(TIMED_OUT, words)
         return outcome
 
     def changes(self, broker_away: str = "") -> Iterator[str]:
@@ -109,13 +116,3 @@ class JobProgress:
         return Outcome(
             TIMED_OUT, f"not over after {short_duration(self.held_s)} on its nodes, which is all it may"
         )
-
-    def _timed_out(self, timeout_s: float) -> Outcome:
-        words = f"not over after {short_duration(timeout_s)}, as --timeout says"
-        if self.began_s is None:
-            why = [
-                f"{pod['metadata']['name']} is {self.follower.state(pod).words}"
-                for pod in self.follower.pods.values()
-            ] or [f"{entry}: {self.follower.why_no_pods(entry)}" for entry in self.follower.entries]
-            words = f"never started within {short_duration(timeout_s)}, as --timeout says: {why[0]}"
-        return Outcome(TIMED_OUT, words)

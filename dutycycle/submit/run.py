@@ -123,11 +123,7 @@ class JobRun:
         self.entries = objects.entries
         if self._records is not None:
             await self._records.start()
-        return await self._make_and_follow(objects, signals)
-
-    async def _make_and_follow(self, objects: Objects, signals: "Signals") -> Outcome:
-        """Make the objects and follow them. Whatever happens, what was made is deleted, unless it is to be
-        kept."""
+        # Whatever happens, what was made is deleted, unless it is to be kept.
         made = False
         try:
             await objects.make()
@@ -153,7 +149,12 @@ class JobRun:
             while True:
                 now_s = time.monotonic() - begun
                 outcome = progress.look(now_s)
-                self._show(progress, logs, now_s, past_s)
+                away = self._records.away if self._records is not None else ""
+                for line in (*progress.changes(away), *(logs.look() if logs is not None else ())):
+                    self._view.line(line)
+                running_s = now_s - progress.began_s if progress.began_s is not None else None
+                periods_s = self._records.periods_s.values() if self._records is not None else ()
+                self._view.status(status_of(progress.follower, now_s, running_s, periods_s, past_s))
                 if outcome is not None:
                     if logs is not None:
                         await logs.finish(_LAST_LINES_S)
@@ -170,14 +171,6 @@ class JobRun:
             if logs is not None:
                 await logs.finish(0)
             self._view.clear()
-
-    def _show(self, progress: JobProgress, logs: Logs | None, now_s: float, past_s: float | None) -> None:
-        away = self._records.away if self._records is not None else ""
-        for line in (*progress.changes(away), *(logs.look() if logs is not None else ())):
-            self._view.line(line)
-        running_s = now_s - progress.began_s if progress.began_s is not None else None
-        periods_s = self._records.periods_s.values() if self._records is not None else ()
-        self._view.status(status_of(progress.follower, now_s, running_s, periods_s, past_s))
 
     def _past_s(self, follower: JobFollower) -> float | None:
         """Return how long the run before took; a database that cannot be read is said, and is no reason to

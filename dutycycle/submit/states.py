@@ -52,7 +52,11 @@ def state_of(pod: Thing, events: Iterable[Thing] = ()) -> JobPodState:
     if phase == "Succeeded":
         return JobPodState("succeeded", started=True, ended=True)
     if phase == "Failed":
-        return JobPodState(_failed(pod, status), started=True, ended=True)
+        why = " ".join(f"{status.get('reason') or ''} {status.get('message') or ''}".split())
+        exits = exits_of(pod)
+        reasons = [str(exits[0])] if exits else []
+        words = ", ".join(reasons + ([one_line(why)] if why else [])) or "no reason is given"
+        return JobPodState(f"failed: {words}", started=True, ended=True)
     if pod["metadata"].get("deletionTimestamp"):
         return JobPodState(f"is being deleted{where}", started=_has_run(pod))
     waiting = _waiting(pod)
@@ -79,13 +83,6 @@ def exits_of(pod: Thing) -> list[Exit]:
                 exits.append(Exit(int(ended["exitCode"]), str(container.get("name")), reason, at))
                 break
     return sorted(exits, key=lambda container_exit: container_exit.finished)
-
-
-def _failed(pod: Thing, status: Thing) -> str:
-    why = " ".join(f"{status.get('reason') or ''} {status.get('message') or ''}".split())
-    exits = exits_of(pod)
-    reasons = [str(exits[0])] if exits else []
-    return "failed: " + (", ".join(reasons + ([one_line(why)] if why else [])) or "no reason is given")
 
 
 def _waiting(pod: Thing) -> JobPodState | None:

@@ -37,15 +37,12 @@ def status_of(
 ) -> str:
     """Return the line of how it goes. ``now_s``: since it was made; ``running_s``: since its first container
     ran; ``periods_s``: the cycles of its pods; ``past_s``: how long its last run took."""
-    words = Counter(_word(follower.state(pod).words) for pod in follower.pods.values())
+    words = Counter(  # of each pod's state the beginning, such as running
+        follower.state(pod).words.partition(":")[0].partition(" on ")[0] for pod in follower.pods.values()
+    )
     parts = [", ".join(f"{count} {word}" for word, count in words.items()) or "no pod yet"]
     if periods_s:
         parts.append(f"{60 / median(periods_s):.1f} steps a minute")
     if past_s and running_s is not None:
         parts.append(f"{100 * running_s / past_s:.0f} % of its last run ({short_duration(past_s)})")
     return f"{short_duration(now_s)}: {'; '.join(parts)}"
-
-
-def _word(words: str) -> str:
-    """Return the first word of a pod's state, such as ``running``."""
-    return words.partition(":")[0].partition(" on ")[0]

@@ -78,12 +78,8 @@ def _open(
             remark = "port %d is taken, so another one is used: give one by DUTYCYCLE_LISTEN (--listen)"
             _LOG.log(fallback, remark, address.port)
             return Server(address._replace(port=0), pages, certificate)
-        raise SettingError(_advice(address, error)) from error
-
-
-def _advice(address: Address, error: ListenError) -> str:
-    why = f"port {address.port} is taken by another process" if error.taken else str(error)
-    return (
-        f"DUTYCYCLE_LISTEN={address}: {why}: give another host:port, {address._replace(port=0)} for any free "
-        "port, or off"
-    )
+        why = f"port {address.port} is taken by another process" if error.taken else str(error)
+        raise SettingError(
+            f"DUTYCYCLE_LISTEN={address}: {why}: give another host:port, {address._replace(port=0)} for any "
+            "free port, or off"
+        ) from error

@@ -41,7 +41,13 @@ def replay_in_process(
 
     Raises ``DutycycleError`` if there is no sample in them.
     """
-    _refuse_overwriting(traces, out)
+    # Before anything is opened for writing.
+    target = None if out in (None, "-") else Path(str(out))
+    for path in map(Path, (trace for trace in traces if trace != "-")):
+        if not path.exists():
+            raise TraceError(str(path), 0, "No such file or directory")
+        if target is not None and target.is_file() and path.samefile(target):
+            raise SettingError(f"--out {out}: is a trace to be read; choose another file for what comes out")
     pipeline = LocalPipeline(stages(settings), settings.topic_prefix)
     made: Counter[str] = Counter()
     with ExitStack() as stack, Progress("samples", quiet=quiet) as progress:
@@ -66,16 +72,6 @@ def replay_in_process(
     for line in _summary(read, made, pipeline):
         print(line, file=sys.stderr)  # noqa: T201
     return 0
-
-
-def _refuse_overwriting(traces: list[str], out: str | None) -> None:
-    """Raises before anything is opened for writing: a trace that is missing, or that is the output, too."""
-    target = None if out in (None, "-") else Path(str(out))
-    for path in map(Path, (trace for trace in traces if trace != "-")):
-        if not path.exists():
-            raise TraceError(str(path), 0, "No such file or directory")
-        if target is not None and target.is_file() and path.samefile(target):
-            raise SettingError(f"--out {out}: is a trace to be read; choose another file for what comes out")
 
 
 def _writers(

@@ -4,7 +4,7 @@ the health of GPUs: levels, findings, Xids and counters of faults. Pure."""
 from dutycycle.contract.health.changes import HEARD_OF_MS
 from dutycycle.contract.health.xids import LEVELS
 from dutycycle.contract.records.derived import Trend, TrendMetric
-from dutycycle.contract.records.health import HealthCounters, NodeHealth
+from dutycycle.contract.records.health import NodeHealth
 from dutycycle.telemetry.metrics import Labels, Metric
 from sinks.prometheus import metrics as m
 from sinks.prometheus.view import MetricsView
@@ -62,17 +62,13 @@ def health_rows(rows: Rows, node: NodeHealth, now_ms: int) -> None:
             for xid, count in gpu.xids.items():
                 put(rows, m.GPU_XIDS, (*labels, xid), float(count))
             if gpu.counters is not None:
-                _counters(rows, labels, gpu.counters)
-
-
-def _counters(rows: Rows, labels: Labels, counters: HealthCounters) -> None:
-    put(rows, m.GPU_ECC, (*labels, "corrected"), counters.ecc_corrected)
-    put(rows, m.GPU_ECC, (*labels, "uncorrected"), counters.ecc_uncorrected)
-    put(rows, m.GPU_REMAPPED, (*labels, "corrected"), counters.rows_remapped_corrected)
-    put(rows, m.GPU_REMAPPED, (*labels, "uncorrected"), counters.rows_remapped_uncorrected)
-    put(rows, m.GPU_BANKS, (*labels, "low"), counters.banks_low)
-    put(rows, m.GPU_BANKS, (*labels, "none"), counters.banks_exhausted)
-    put(rows, m.GPU_PCIE_REPLAYS, labels, counters.pcie_replays)
-    put(rows, m.GPU_NVLINKS, labels, counters.nvlinks_active)
-    put(rows, m.GPU_NVLINK_ERRORS, labels, counters.nvlink_errors)
-    put(rows, m.GPU_RECOVERY, labels, counters.recovery_action)
+                put(rows, m.GPU_ECC, (*labels, "corrected"), gpu.counters.ecc_corrected)
+                put(rows, m.GPU_ECC, (*labels, "uncorrected"), gpu.counters.ecc_uncorrected)
+                put(rows, m.GPU_REMAPPED, (*labels, "corrected"), gpu.counters.rows_remapped_corrected)
+                put(rows, m.GPU_REMAPPED, (*labels, "uncorrected"), gpu.counters.rows_remapped_uncorrected)
+                put(rows, m.GPU_BANKS, (*labels, "low"), gpu.counters.banks_low)
+                put(rows, m.GPU_BANKS, (*labels, "none"), gpu.counters.banks_exhausted)
+                put(rows, m.GPU_PCIE_REPLAYS, labels, gpu.counters.pcie_replays)
+                put(rows, m.GPU_NVLINKS, labels, gpu.counters.nvlinks_active)
+                put(rows, m.GPU_NVLINK_ERRORS, labels, gpu.counters.nvlink_errors)
+                put(rows, m.GPU_RECOVERY, labels, gpu.counters.recovery_action)

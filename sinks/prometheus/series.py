@@ -101,7 +101,18 @@ class SeriesRows:
         self.omitted = len(kept[self._most :])
         for pod in kept[: self._most]:
             self._pod(rows, pod, now_ms)
-        self._jobs(rows, list(pods.values()), now_ms)
+        # A job is what its pods are together.
+        by_job: dict[Labels, list[PodNow]] = defaultdict(list)
+        for pod in pods.values():
+            identity = pod.identity
+            if identity is not None and identity.job is not None:
+                job = identity.job
+                by_job[identity.namespace or "", job.kind, job.name, job.uid].append(pod)
+        for labels, members in by_job.items():
+            # A label of the job is what all of its pods say.
+            chosen = {tuple(_chosen(pod.identity, self._keys)) for pod in members if pod.identity}
+            own = chosen.pop() if len(chosen) == 1 else tuple("" for _ in self._keys)
+            self._job(rows, (*labels, *own), members, self._view.insights.get(f"job/{labels[3]}"), now_ms)
         return ((self._declared[metric], rows[metric]) for metric in m.SERIES if rows.get(metric))
 
     def _gpus(self, rows: Rows, name: str, node: NodeNow, now_ms: int) -> None:
@@ -204,20 +215,6 @@ class SeriesRows:
         for metric, name in of:
             value = getattr(statistics, name)
             put(rows, metric, labels, None if value is None else value / 100)
-
-    def _jobs(self, rows: Rows, pods: Iterable[PodNow], now_ms: int) -> None:
-        """Put the rows of jobs: a job is what its pods are together."""
-        by_job: dict[Labels, list[PodNow]] = defaultdict(list)
-        for pod in pods:
-            identity = pod.identity
-            if identity is not None and identity.job is not None:
-                job = identity.job
-                by_job[identity.namespace or "", job.kind, job.name, job.uid].append(pod)
-        for name, members in by_job.items():
-            # A label of the job is what all of its pods say.
-            chosen = {tuple(_chosen(pod.identity, self._keys)) for pod in members if pod.identity}
-            own = chosen.pop() if len(chosen) == 1 else tuple("" for _ in self._keys)
-            self._job(rows, (*name, *own), members, self._view.insights.get(f"job/{name[3]}"), now_ms)
 
     def _job(
         self, rows: Rows, labels: Labels, pods: Sequence[PodNow], insight: Insight | None, now_ms: int

@@ -8,7 +8,7 @@ from typing import Any
 
 from dutycycle.contract.metering import with_means
 from dutycycle.contract.ownership.now import PodGpuUse, uses_of_gpus
-from dutycycle.contract.records.derived import Cycle, Subject, Trend, WindowAggregate
+from dutycycle.contract.records.derived import Cycle, Trend, WindowAggregate
 from dutycycle.contract.records.health import NodeHealth
 from dutycycle.contract.records.insights import Insight
 from dutycycle.contract.records.parts import NodePart, PodSteps, steps_of_pods
@@ -138,9 +138,9 @@ class MetricsView:
         self.nodes = {name: node for name, node in self.nodes.items() if node.heard_ms > gone}
         self._newest.forget((NvmlSample, NodePart), gone)
         self._newest.forget((NodeHealth, WindowAggregate), old)
-        self._newest.forget((Trend, Cycle, Insight), old, lambda record: _of(record.subject) in alive)
+        self._newest.forget(
+            (Trend, Cycle, Insight),
+            old,
+            lambda record: (record.subject.gpu or record.subject.pod_uid or record.subject.job_uid) in alive,
+        )
         self.steps.forget(old)
-
-
-def _of(subject: Subject) -> str | None:
-    return subject.gpu or subject.pod_uid or subject.job_uid

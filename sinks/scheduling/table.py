@@ -66,7 +66,10 @@ class NodeTable:
         if host is None:
             return
         recent = self._used.setdefault(record.node, (deque(maxlen=_RECENT), deque(maxlen=_RECENT)))
-        for used, now in zip(recent, (_cores(host), _network(host)), strict=True):
+        # Of the links, the direction in which more is used.
+        both = [rate for rate in (host.net_rx_bytes_per_s, host.net_tx_bytes_per_s) if rate is not None]
+        network = max(both) / host.net_speed_bytes_per_s if both and host.net_speed_bytes_per_s else None
+        for used, now in zip(recent, (_cores(host), network), strict=True):
             if now is not None:
                 used.append(now)
         for what, (used, of) in enumerate(zip(recent, (host.cpu_count, 1.0), strict=True)):
@@ -132,9 +135,3 @@ def _gpu(gpu: MeasuredGpu) -> NodeGpu:
 
 def _cores(host: Host) -> float | None:
     return None if host.cpu_util_pct is None else host.cpu_util_pct / 100
-
-
-def _network(host: Host) -> float | None:
-    """Return the share of the links that is used, of the direction in which it is more."""
-    both = [rate for rate in (host.net_rx_bytes_per_s, host.net_tx_bytes_per_s) if rate is not None]
-    return max(both) / host.net_speed_bytes_per_s if both and host.net_speed_bytes_per_s else None

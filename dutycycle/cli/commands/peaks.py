@@ -106,7 +106,20 @@ def print_records(records: Sequence[PeakRecord], form: str) -> int:
     elif form == "csv":
         print_csv(_CSV, (row for record in records for row in csv_rows(record)))
     else:
-        print_table(*_table(records), "no records yet")
+        times_named = Counter(_name(record) for record in records)
+        names = ["namespace", "name", "node", "job"]
+        if any(count > 1 for count in times_named.values()):
+            names.insert(3, "started")  # the same name again is another pod: their start tells them apart
+        rows = []
+        for record in records:
+            head = _head(record)
+            figures = (form(_value(record, metric)) for _, metric, form in _COLUMNS)
+            span = f"{(record.last_ms - record.first_ms) / 1000:.0f}"
+            head["started"] = _moment(head["started_ms"]) if times_named[_name(record)] > 1 else ""
+            cells = (str(head[name] or "") for name in names)
+            rows.append([*cells, str(gpu_count(record) or ""), *figures, span, "yes" if record.final else ""])
+        headers = [*names, "GPUs>", *(f"{header}>" for header, _, _ in _COLUMNS), "seconds>", "ended"]
+        print_table(headers, rows, "no records yet")
     return 0
 
 
@@ -142,23 +155,6 @@ def _head(record: PeakRecord) -> dict[str, Any]:
     job_ref = record.job
     names = {"kind": job_ref.kind, "namespace": record.namespace, "name": job_ref.name, "uid": job_ref.uid}
     return names | {"node": "", "job": job_ref.name} | times
-
-
-def _table(records: Sequence[PeakRecord]) -> tuple[list[str], list[list[str]]]:
-    """Return headers and rows."""
-    times_named = Counter(_name(record) for record in records)
-    names = ["namespace", "name", "node", "job"]
-    if any(count > 1 for count in times_named.values()):
-        names.insert(3, "started")  # the same name again is another pod: their start tells them apart
-    rows = []
-    for record in records:
-        head = _head(record)
-        figures = (form(_value(record, metric)) for _, metric, form in _COLUMNS)
-        span = f"{(record.last_ms - record.first_ms) / 1000:.0f}"
-        head["started"] = _moment(head["started_ms"]) if times_named[_name(record)] > 1 else ""
-        cells = (str(head[name] or "") for name in names)
-        rows.append([*cells, str(gpu_count(record) or ""), *figures, span, "yes" if record.final else ""])
-    return [*names, "GPUs>", *(f"{header}>" for header, _, _ in _COLUMNS), "seconds>", "ended"], rows
 
 
 def gpu_count(record: PeakRecord) -> int:

@@ -43,7 +43,11 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     done = asyncio.run(_remove(args, settings))
     for failure in done.failures:
         print(f"dutycycle: {failure}", file=sys.stderr)  # noqa: T201
-    print(_counts(done, dry_run=args.dry_run))  # noqa: T201
+    verb = "would remove" if args.dry_run else "removed"
+    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(done.objects.items()))
+    made = "".join(f"; {count} {kind}" for kind, count in sorted(done.deleted.items()))
+    total = f"{verb} {done.keys} annotations from {sum(done.objects.values())} objects"
+    print(total + (f": {kinds}" if kinds else "") + made)  # noqa: T201
     if (done.keys or done.deleted) and not args.dry_run:
         print(f"dutycycle: {_NOTE}", file=sys.stderr)  # noqa: T201
     return 1 if done.failures else 0
@@ -74,14 +78,3 @@ async def _check_namespace(server: ApiServer, name: str) -> None:
 
 def _say(name: str, keys: list[str]) -> None:
     print(f"{name}: {listed(sorted(keys), _SHOWN_KEYS)}" if keys else name)  # noqa: T201
-
-
-def _counts(done: Removal, *, dry_run: bool) -> str:
-    verb = "would remove" if dry_run else "removed"
-    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(done.objects.items()))
-    made = "".join(f"; {count} {kind}" for kind, count in sorted(done.deleted.items()))
-    return (
-        f"{verb} {done.keys} annotations from {sum(done.objects.values())} objects"
-        + (f": {kinds}" if kinds else "")
-        + made
-    )

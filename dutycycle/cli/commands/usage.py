@@ -39,8 +39,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Print the sums."""
     start_ms, end_ms = history.since_until(args)
+    labels = tuple(filter(None, map(str.strip, args.by.split(","))))
+    if not labels or len(set(labels)) < len(labels):
+        raise SettingError(
+            f"--by {args.by}: expected names, each once, separated by commas, such as team,day"
+        )
     query = UsageQuery(
-        by=_names(args.by), start_ms=start_ms // HOUR_MS * HOUR_MS, end_ms=end_ms, namespace=args.namespace
+        by=labels, start_ms=start_ms // HOUR_MS * HOUR_MS, end_ms=end_ms, namespace=args.namespace
     )
     rows = usage(settings.records or default_records_url(), query)
     if args.format == "json":
@@ -56,13 +61,6 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         nothing = "nothing was used in this time, as far as is known"
         print_table([*query.by, *(f"{header}>" for header, _ in shown)], cells, nothing)
     return 0
-
-
-def _names(text: str) -> tuple[str, ...]:
-    labels = tuple(filter(None, map(str.strip, text.split(","))))
-    if not labels or len(set(labels)) < len(labels):
-        raise SettingError(f"--by {text}: expected names, each once, separated by commas, such as team,day")
-    return labels
 
 
 def _hours(name: str) -> Callable[[Row], str]:

@@ -84,25 +84,6 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         if getattr(args, flag) is not None and flag not in _FORMATS[args.format]:
             formats = [name for name, flags in _FORMATS.items() if flag in flags]
             raise SettingError(f"--{flag} is for {' and '.join(formats)} only")
-    files, reader = _files(args), _reader(args)
-    if args.job is not None and not re.fullmatch(NAME_PATTERN, args.job):
-        raise SettingError(f"--job {args.job!r}: expected a name of letters, digits, '.', '_' and '-'")
-    from dutycycle.imports.logs import import_logs  # here, not above: --help need not wait for it
-
-    import_logs(
-        files,
-        reader,
-        args.out,
-        settings.topic_prefix,
-        job=args.job,
-        overwrite=args.force,
-        own_nodes=args.node is None,
-    )
-    return 0
-
-
-def _files(args: argparse.Namespace) -> dict[str, str]:
-    """Return the files, each with its node."""
     nodes = {file: args.node or Path(re.sub(_PACKED, "", Path(file).name)).stem for file in args.files}
     twice = [node for node, count in Counter(nodes.values()).items() if count > 1]
     if twice and args.node is None:
@@ -114,7 +95,21 @@ def _files(args: argparse.Namespace) -> dict[str, str]:
             parsers.node(node)
         except ValueError as error:
             raise SettingError(f"{node!r} cannot name a node: give --node: {error}") from error
-    return nodes
+    reader = _reader(args)
+    if args.job is not None and not re.fullmatch(NAME_PATTERN, args.job):
+        raise SettingError(f"--job {args.job!r}: expected a name of letters, digits, '.', '_' and '-'")
+    from dutycycle.imports.logs import import_logs  # here, not above: --help need not wait for it
+
+    import_logs(
+        nodes,
+        reader,
+        args.out,
+        settings.topic_prefix,
+        job=args.job,
+        overwrite=args.force,
+        own_nodes=args.node is None,
+    )
+    return 0
 
 
 def _reader(args: argparse.Namespace) -> "Callable[[LogFile], Reader] | None":

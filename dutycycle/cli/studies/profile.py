@@ -66,7 +66,12 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
         show(profile, sys.stdout, args.rows)
     if pod is not None:
-        _publish(profile, pod, settings)
+        from dutycycle.profile.publish import publish
+        from dutycycle.traces.subject import qualified
+
+        publish(profile, pod, settings)
+        of = f" of job {pod.job.name}" if pod.job is not None else ""
+        print(f"published for pod {qualified(pod, pod.name)}{of}", file=sys.stderr)  # noqa: T201
     return 0
 
 
@@ -101,12 +106,3 @@ def _pod(name: str, args: argparse.Namespace, settings: Settings) -> "Pod":
     from dutycycle.profile.publish import find_pod  # here: a profile alone needs no Kafka
 
     return find_pod(name, settings, args.timeout)
-
-
-def _publish(profile: "Profile", pod: "Pod", settings: Settings) -> None:
-    from dutycycle.profile.publish import publish
-    from dutycycle.traces.subject import qualified
-
-    publish(profile, pod, settings)
-    of = f" of job {pod.job.name}" if pod.job is not None else ""
-    print(f"published for pod {qualified(pod, pod.name)}{of}", file=sys.stderr)  # noqa: T201

@@ -2,7 +2,7 @@
 node."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -93,8 +93,10 @@ class LocalProcesses:
                 cpu_pct = _allowed(handle.cpu_percent)
                 parent = _allowed(handle.parent)
                 memory = _allowed(handle.memory_info)
+                program, *arguments = _allowed(handle.cmdline) or ("",)
+                command = printable(" ".join((program.rpartition("/")[2], *arguments)))
                 return ProcessFacts(
-                    pid=pid, user=_allowed(handle.username), command=_words(_allowed(handle.cmdline) or ()),
+                    pid=pid, user=_allowed(handle.username), command=command,
                     cpu_pct=None if is_new else cpu_pct, mem_bytes=None if memory is None else memory.rss,
                     started_s=handle.create_time(), threads=_allowed(handle.num_threads),
                     parent=None if parent is None else f"{_allowed(parent.name) or 'process'} {parent.pid}",
@@ -118,9 +120,3 @@ def _allowed(ask: Callable[[], _T]) -> _T | None:
         return ask()
     except psutil.AccessDenied:
         return None
-
-
-def _words(command: Sequence[str]) -> str | None:
-    """Return the command line, without the folder of the program."""
-    program, *arguments = command or ("",)
-    return printable(" ".join((program.rpartition("/")[2], *arguments)))

@@ -148,7 +148,15 @@ class Screen(App[None]):
         if not self._is_chosen and self.state.ticks:
             self.rows.view = GPUS if self.state.gpus() else PODS
         self._put("summary", summary(self.state, self._source.title))
-        self._put("tabs", self._tabs())
+        line: Line = []
+        for at, view in enumerate(VIEWS):
+            style: Style = "here" if view is self.rows.view else ""
+            line += [(f" {at + 1} {view.title} ", style)]
+        if self._frozen is not None:
+            line += [("  frozen: space goes on", "warn")]
+        if self.rows.words:
+            line += [(f"  /{self.rows.words}", "info")]
+        self._put("tabs", [*line, (f"  {self._source.place}", "dim")])
         lines = warnings(self._source.state, self._source.degraded())
         self._put("warnings", [("stopping …", "warn")] if self._is_leaving else warning_line(lines))
         if self._page is None:
@@ -183,17 +191,6 @@ class Screen(App[None]):
         if self._lines.get(name) != line:
             self._lines[name] = line
             self.query_one(f"#{name}", Static).update(text_of_line(line), layout=False)
-
-    def _tabs(self) -> Line:
-        line: Line = []
-        for at, view in enumerate(VIEWS):
-            style: Style = "here" if view is self.rows.view else ""
-            line += [(f" {at + 1} {view.title} ", style)]
-        if self._frozen is not None:
-            line += [("  frozen: space goes on", "warn")]
-        if self.rows.words:
-            line += [(f"  /{self.rows.words}", "info")]
-        return [*line, (f"  {self._source.place}", "dim")]
 
     def leave(self) -> None:
         """End it, and give the terminal back."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from dutycycle.contract.health.verdict import rank
 from dutycycle.live.model.state import LiveState
-from dutycycle.live.model.subjects import GpuRow, NodeRow, Row
+from dutycycle.live.model.subjects import GpuRow, NodeRow, PodRow
 from dutycycle.live.views.findings import full_in_s, is_held_down, sick_gpus, throttle_words
 from dutycycle.live.views.spans import Line
 from dutycycle.words import short_duration
@@ -26,17 +26,7 @@ def health_warnings(state: LiveState) -> Iterator[str]:
 
 def _of_subjects(state: LiveState) -> Iterator[str]:
     gpus, nodes = state.gpus(), state.node_rows()
-    yield from _silent(state, gpus, nodes)
-    yield from _full_soon([*nodes, *gpus, *(pod for pod in state.pods() if pod.gpus)])
-    for gpu in gpus:
-        if is_held_down(gpu):
-            by = throttle_words(gpu)
-            at = "" if gpu.now.temp_c is None or "heat" not in by else f" at {gpu.now.temp_c:.0f} °C"
-            yield f"GPU {gpu.name}: slowed by {by}{at}"
-
-
-def _silent(state: LiveState, gpus: Sequence[GpuRow], nodes: Sequence[NodeRow]) -> Iterator[str]:
-    """Yield nodes that nobody samples, and of the others the GPUs, without those whose health says why."""
+    # Nodes that nobody samples, and of the others the GPUs, without those whose health says why.
     silent_nodes = set()
     for node in nodes:
         if (silent_s := node.silent_s(state.now_ms)) is not None:
@@ -48,13 +38,16 @@ def _silent(state: LiveState, gpus: Sequence[GpuRow], nodes: Sequence[NodeRow]) 
             continue
         if not any(sick.index == gpu.now.index for sick in sick_gpus(state, gpu.node)):
             yield f"GPU {gpu.name}: no sample for {short_duration(silent_s)}"
-
-
-def _full_soon(rows: Sequence[Row]) -> Iterator[str]:
+    rows: list[GpuRow | NodeRow | PodRow] = [*nodes, *gpus, *(pod for pod in state.pods() if pod.gpus)]
     soon = [(full_s, row) for row in rows if (full_s := full_in_s(row)) is not None and full_s < _SOON_S]
     for full_s, row in sorted(soon, key=lambda forecast: forecast[0]):
         what = "GPU " if isinstance(row, GpuRow) else ""
         yield f"{what}{row.title}: memory full in {short_duration(full_s)}"
+    for gpu in gpus:
+        if is_held_down(gpu):
+            by = throttle_words(gpu)
+            at = "" if gpu.now.temp_c is None or "heat" not in by else f" at {gpu.now.temp_c:.0f} °C"
+            yield f"GPU {gpu.name}: slowed by {by}{at}"
 
 
 def _of_records(state: LiveState) -> Iterator[str]:

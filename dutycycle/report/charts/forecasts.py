@@ -8,7 +8,7 @@ import orjson
 
 from dutycycle.report.charts.chart import Chart, Dots, Fan, Line, points_of, scaled, unit_of
 from dutycycle.report.charts.cycles import periods_of
-from dutycycle.report.gather import Gathered, Plain
+from dutycycle.report.gather import Gathered
 from dutycycle.report.view import View
 from dutycycle.traces.frames import Floats, FrameTicks, Moments
 
@@ -35,7 +35,18 @@ def forecasts_of(gathered: Gathered, view: View) -> Iterator[Chart]:
         spread = [made[at] for at in places]
         for ts_ms, trend in spread:
             repeats = any(period.first_ms <= ts_ms <= period.last_ms for period in periods)
-            (of_cycle if repeats else fans).append(_fan(ts_ms, trend, ticks, metric, scale))
+            forecast = trend["forecast"]
+            at = max(int(np.searchsorted(ticks.times, ts_ms, "right")) - 1, 0)
+            now = float(ticks[metric][at])
+            now = (trend["level"] if np.isnan(now) else now) / scale
+            columns: list[Floats] = [
+                np.array([point[name] for point in forecast]) / scale for name in ("value", "p05", "p95")
+            ]
+            value, low, high = ([now, *column.tolist()] for column in columns)
+            fan = Fan(
+                [ts_ms, *(ts_ms + round(1000 * point["horizon_s"]) for point in forecast)], value, low, high
+            )
+            (of_cycle if repeats else fans).append(fan)
         first_ms = max(view.first_ms, view.last_ms - _SPAN_MS)
         recent = np.where(ticks.times >= first_ms, ticks[metric], np.nan)
         points = points_of(view, FrameTicks(ticks.times, {metric: recent}), metric)
@@ -78,15 +89,3 @@ def _forecast_subjects(view: View) -> Iterator[tuple[str, str, FrameTicks, str, 
         yield key, gpu.name, gpu.ticks, "mem_used_bytes", "GPU memory"
     for machine in view.machines[:1]:
         yield f"{machine.key}/cgroup", machine.name, machine.ticks, "mem_used_bytes", "host memory"
-
-
-def _fan(ts_ms: int, trend: Plain, ticks: FrameTicks, metric: str, scale: float) -> Fan:
-    forecast = trend["forecast"]
-    at = max(int(np.searchsorted(ticks.times, ts_ms, "right")) - 1, 0)
-    now = float(ticks[metric][at])
-    now = (trend["level"] if np.isnan(now) else now) / scale
-    columns: list[Floats] = [
-        np.array([point[name] for point in forecast]) / scale for name in ("value", "p05", "p95")
-    ]
-    value, low, high = ([now, *column.tolist()] for column in columns)
-    return Fan([ts_ms, *(ts_ms + round(1000 * point["horizon_s"]) for point in forecast)], value, low, high)

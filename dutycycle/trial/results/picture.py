@@ -6,7 +6,7 @@ from dutycycle.contract.errors import DutycycleError
 from dutycycle.measures.change import SIGMAS
 from dutycycle.report.charts.pictures import new_figure
 from dutycycle.trial.results.text import number
-from dutycycle.trial.results.verdict import TrialRow, TrialVerdict
+from dutycycle.trial.results.verdict import TrialVerdict
 
 _BEST, _OTHER = "#2a9d8f", "#8d99ae"
 
@@ -37,13 +37,12 @@ def draw(verdict: TrialVerdict, title: str, file: Path) -> None:
             axis.set_title(name, fontsize=10)
             axis.set_xlim(0, 1.25 * most)
             axis.spines[["top", "right"]].set_visible(False)
-        axes[0].set_yticks(list(places), [_name(row, row is verdict.best) for row in verdict.rows])
+        axes[0].set_yticks(
+            list(places),
+            [f"{row.outcome.variant.name}{' (best)' * (row is verdict.best)}" for row in verdict.rows],
+        )
         axes[0].set_ylim(len(verdict.rows) - 0.4, -0.6)
         try:
             figure.savefig(file, dpi=120)
         except OSError as error:
             raise DutycycleError(f"{file}: {error.strerror}") from error
-
-
-def _name(row: TrialRow, is_best: bool) -> str:
-    return f"{row.outcome.variant.name} (best)" if is_best else row.outcome.variant.name

@@ -17,7 +17,22 @@ def lines_of(verdict: TrialVerdict) -> Iterator[str]:
     rows = [_cells(row, row is verdict.best) for row in verdict.rows]
     yield from aligned(heads, rows, gap="  ").splitlines()
     yield ""
-    yield from _sentences(verdict)
+    sentence = sentence_of(verdict)
+    yield sentence[0].upper() + sentence[1:] + "."
+    if verdict.unit == "cycle":
+        yield (
+            "The training reports no steps, so cycles of GPU utilization were counted, and each is taken to "
+            "be the same work."
+        )
+    elif verdict.unit == "step":
+        yield "A step is taken to be the same work in all trials."
+    for row in verdict.rows:
+        figures, variant = row.outcome.figures, row.outcome.variant
+        if figures is not None and figures.idle_gpus:
+            yield (
+                f"{variant.name}: {figures.idle_gpus} of its {variant.total} GPUs did "
+                "nothing: does the program take its number of GPUs from $(TRIAL_GPUS)?"
+            )
 
 
 def sentence_of(verdict: TrialVerdict) -> str:
@@ -51,25 +66,6 @@ def figures_words(row: TrialRow, unit: str | None) -> str:
     words = [f"{number(value.value)} {name}" for value, name in parts if value is not None]
     held = row.outcome.figures.bottleneck if row.outcome.figures is not None else None
     return ", ".join([*words, *([f"held back by {'nothing' if held == 'none' else held}"] if held else [])])
-
-
-def _sentences(verdict: TrialVerdict) -> Iterator[str]:
-    sentence = sentence_of(verdict)
-    yield sentence[0].upper() + sentence[1:] + "."
-    if verdict.unit == "cycle":
-        yield (
-            "The training reports no steps, so cycles of GPU utilization were counted, and each is taken to "
-            "be the same work."
-        )
-    elif verdict.unit == "step":
-        yield "A step is taken to be the same work in all trials."
-    for row in verdict.rows:
-        figures, variant = row.outcome.figures, row.outcome.variant
-        if figures is not None and figures.idle_gpus:
-            yield (
-                f"{variant.name}: {figures.idle_gpus} of its {variant.total} GPUs did "
-                "nothing: does the program take its number of GPUs from $(TRIAL_GPUS)?"
-            )
 
 
 def _why_not(verdict: TrialVerdict) -> str:

@@ -55,9 +55,6 @@ class Policy:
         for name, share in self.shares.items():
             if not (isfinite(share) and share > 0):
                 raise SettingError(f"policy shares: {name}: {share}: expected a number above 0")
-        self._check_bands()
-
-    def _check_bands(self) -> None:
         if "" not in self.bands:
             raise SettingError('policy bands: expected one named "", for pods of any other class')
         most = HIGHEST_PRIORITY

@@ -26,14 +26,13 @@ class RecordPacker:
         head = _HEAD.pack(record.offset, record.ts_ms, now_ms)
         if record.value is None:
             return head
-        return head + (self._compressor or self._begun(record.value)).compress(record.value)
-
-    def _begun(self, first: bytes) -> zstandard.ZstdCompressor:
-        like = zstandard.ZstdCompressionDict(first[:_MOST_BYTES], dict_type=zstandard.DICT_TYPE_RAWCONTENT)
-        like.precompute_compress(compression_params=_QUICK)
-        self._compressor = zstandard.ZstdCompressor(compression_params=_QUICK, dict_data=like)
-        self._decompressor = zstandard.ZstdDecompressor(dict_data=like)
-        return self._compressor
+        if self._compressor is None:
+            first = record.value[:_MOST_BYTES]
+            like = zstandard.ZstdCompressionDict(first, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
+            like.precompute_compress(compression_params=_QUICK)
+            self._compressor = zstandard.ZstdCompressor(compression_params=_QUICK, dict_data=like)
+            self._decompressor = zstandard.ZstdDecompressor(dict_data=like)
+        return head + self._compressor.compress(record.value)
 
     def unpack(self, packed: bytes, topic: str, partition: int, key: str) -> tuple[ConsumerRecord, int]:
         """Return a record of this topic, partition and key, and what its partition's clock said."""

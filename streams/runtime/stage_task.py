@@ -14,7 +14,7 @@ from dutycycle.contract.codec import DecodeError
 from dutycycle.contract.log import ConsumerRecord, ProducerRecord, TopicPartition
 from dutycycle.contract.records.deadletter import Reason
 from dutycycle.telemetry.events import DEAD_LETTER, SAMPLE_DUPLICATE, Telemetry
-from streams.operators.base import CountedEvent, Emission, Stage
+from streams.operators.base import CountedEvent, Stage
 from streams.runtime.dead_letters import check, dead_letter
 from streams.runtime.events import STATE_EVICTED, STATE_LARGE, STATE_RESET, STATE_REWRITTEN, counted
 from streams.runtime.eviction import EvictedKey, Eviction, Tombstones
@@ -112,7 +112,21 @@ class StageTask:
         key = record.partition, record.key or ""
         try:
             check(record)
-            return counted(self._updated(key, record, now_ms), record.topic, self._telemetry)
+            if self.stage.stateless:
+                emissions = self.stage.build(key[1], None).update(record)
+            else:
+                operator = self._operators.get(key)
+                if operator is None:
+                    operator = self._operators[key] = self._operator(key)
+                if record.offset <= operator.offset:
+                    return []  # read again after a restart: its state has it, and its outputs were sent
+                emissions = operator.update(record, now_ms)
+                self._changed[key] = self._unflushed[key] = operator
+            self.used += not any(
+                isinstance(emission, CountedEvent) and emission.event == SAMPLE_DUPLICATE.name
+                for emission in emissions
+            )
+            return counted(emissions, record.topic, self._telemetry)
         except DecodeError as error:
             reason, detail = error.reason, error.brief
         except OperatorFailedError as error:
@@ -127,21 +141,6 @@ class StageTask:
         """Tell whether more is committed of a partition than its stored states have seen."""
         begins, seen = self._port.begins_at(self._source(partition)), self._eviction.stored_to(partition)
         return begins is not None and seen is not None and begins > seen + 1
-
-    def _updated(self, key: _Key, record: ConsumerRecord, now_ms: int) -> list[Emission]:
-        if self.stage.stateless:
-            emissions = self.stage.build(key[1], None).update(record)
-        else:
-            operator = self._operators.get(key)
-            if operator is None:
-                operator = self._operators[key] = self._operator(key)
-            if record.offset <= operator.offset:
-                return []  # read again after a restart: its state has it, and its outputs were sent
-            emissions = operator.update(record, now_ms)
-            self._changed[key] = self._unflushed[key] = operator
-        if not (emissions and _repeated(emissions)):
-            self.used += 1
-        return emissions
 
     def _operator(self, key: _Key) -> KeyedOperator:
         return KeyedOperator(
@@ -265,10 +264,3 @@ class StageTask:
         self._rewrites = self._port.outdated(self.stage.name)
         if not self._rewrites:
             self._port.rewritten(self.stage.name)
-
-
-def _repeated(emissions: list[Emission]) -> bool:
-    return any(
-        isinstance(emission, CountedEvent) and emission.event == SAMPLE_DUPLICATE.name
-        for emission in emissions
-    )

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Protocol, Self, TextIO, TypeVar
 
 from dutycycle.status_line import StatusLine
+from dutycycle.words import rounded_duration
 
 _QUIET_S = 2.0
 _EVERY_S = 0.2
@@ -80,12 +81,7 @@ class Progress:
             return ", ".join(parts)
         share = min(done / self.whole, 1.0) if self.whole else 1.0
         if began < done < self.whole:
-            parts.append(_left(passed_s * (self.whole - done) / (done - began)))
+            left_s = passed_s * (self.whole - done) / (done - began)
+            parts.append(f"{rounded_duration(left_s)} left")
         filled = round(_WIDTH * share)
         return f"[{'#' * filled}{'-' * (_WIDTH - filled)}] {100 * share:3.0f} % {', '.join(parts)}"
-
-
-def _left(seconds: float) -> str:
-    if seconds < 100:
-        return f"{seconds:.0f} s left"
-    return f"{seconds / 60:.0f} min left" if seconds < 6000 else f"{seconds / 3600:.1f} h left"

@@ -85,6 +85,13 @@ def short_duration(seconds: float) -> str:
     return f"{whole // 86_400}d{whole % 86_400 // 3600:02d}h"
 
 
+def rounded_duration(seconds: float) -> str:
+    """Return a length of time that is only estimated: ``95 s``, ``12 min``, ``3.4 h``."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
 PREDICTED: tuple[tuple[str, str, Callable[[float], str]], ...] = (
     ("duration_s", "duration", short_duration),
     ("gpu_mem_bytes", "memory of one GPU", bytes_text),

@@ -26,7 +26,8 @@ class NamedRun:
 
 def figures_in(runs: Sequence[NamedRun]) -> list[Figure]:
     """Return those that any of the runs has and of which there is something to say."""
-    return [figure for figure in FIGURES if any(_value(run, figure.id) for run in runs)]
+    not_zero = {id_ for run in runs for id_, measure in run.measures.items() if measure.value}
+    return [figure for figure in FIGURES if figure.id in not_zero]
 
 
 def change_of(figure: Figure, runs: Sequence[NamedRun], place: int) -> FigureChange | None:
@@ -89,8 +90,3 @@ def _decided(runs: Sequence[NamedRun], deciding: Mapping[str, str]) -> Iterator[
             yield f"In {what} it cannot be told: the noise of a run is not known."
         else:
             yield f"In {what} there is no difference."
-
-
-def _value(run: NamedRun, id_: str) -> float:
-    measure = run.measures.get(id_)
-    return 0.0 if measure is None else measure.value

@@ -6,7 +6,6 @@ import queue
 import signal
 import threading
 from collections.abc import Sequence
-from multiprocessing.context import SpawnContext
 from multiprocessing.process import BaseProcess
 from typing import Any, TextIO
 
@@ -31,7 +30,10 @@ def sweep(runs: Sequence[PlannedRun], jobs: int, *, quiet: bool = False, out: Te
     try:
         while waiting or processes:
             while waiting and len(processes) < jobs:
-                processes.append(_start(context, waiting.pop(0), messages))
+                run = waiting.pop(0)
+                args = (run, messages)
+                processes.append(context.Process(target=_work, args=args, name=run.name, daemon=True))
+                processes[-1].start()
             _hear(messages, shown)
             for process in [worker for worker in processes if not worker.is_alive()]:
                 processes.remove(process)
@@ -45,12 +47,6 @@ def sweep(runs: Sequence[PlannedRun], jobs: int, *, quiet: bool = False, out: Te
             process.terminate()
         for process in processes:
             process.join()
-
-
-def _start(context: SpawnContext, run: PlannedRun, messages: _Messages) -> BaseProcess:
-    process = context.Process(target=_work, args=(run, messages), name=run.name, daemon=True)
-    process.start()
-    return process
 
 
 def _work(run: PlannedRun, messages: _Messages) -> None:

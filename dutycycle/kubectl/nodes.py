@@ -5,7 +5,6 @@ import argparse
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from dutycycle.contract.health.verdict import rank
 from dutycycle.kube.discovery import NODE
@@ -79,7 +78,15 @@ def show_why_node(api: Api, args: argparse.Namespace) -> None:
     pods, problem = _pods(api, meta, args.prefix)
     if output.is_data(args.output):
         where = {"kind": NODE.name, "name": meta["name"], "uid": meta["uid"]} | sample.plain()
-        listed = [_plain(pod) for pod in pods] if problem is None else None
+        listed = (
+            None
+            if problem is not None
+            else [
+                {name: pod.pod.meta[name] for name in ("namespace", "name")}
+                | {"annotations": pod.annotations}
+                for pod in pods
+            ]
+        )
         output.emit(where | {"annotations": annotations, "pods": listed}, args.output)
         return
     age = sample.text(samples.now_ms, " ago") if sample.at_ms is not None else None
@@ -152,8 +159,3 @@ def _users(pods: list[_PodOfNode], problem: str | None) -> Iterator[tuple[str, s
     yield "pods", f"{len(pods)} with figures" if pods else "none that carries figures"
     for pod in pods:
         yield "", str(pod)
-
-
-def _plain(pod: _PodOfNode) -> dict[str, Any]:
-    meta = pod.pod.meta
-    return {"namespace": meta["namespace"], "name": meta["name"], "annotations": pod.annotations}

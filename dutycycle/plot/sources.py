@@ -1,11 +1,10 @@
 """Finds what a picture is made of: traces and folders, and whom a name means in them."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dutycycle.contract.errors import DutycycleError
-from dutycycle.contract.records.pods import Pod
 from dutycycle.plot.collected import KINDS, CollectedSeries, Wanted
 from dutycycle.plot.from_tables import pods_in, read_tables
 from dutycycle.plot.from_traces import pods_of, read_traces
@@ -81,7 +80,8 @@ def _resolved(
         raise DutycycleError(
             f"no subject {names[0]}: standard input is read once: give a key, such as pod/UID"
         )
-    pods = [*_pods(sources, prefix, progress)]
+    pods = [*pods_of(sources.traces, prefix, progress)]
+    pods += [pod for folder in sources.tables for pod in pods_in(folder)]
     if not pods:
         raise DutycycleError(
             f"no subject {names[0]}: no pod is named here; keys begin with {', '.join(KINDS)}"
@@ -90,9 +90,3 @@ def _resolved(
         chosen = subject_of(pods, job=name, pod=name, where="what was read")
         keys += [f"pod/{pod.uid}" for pod in chosen.pods]
     return keys
-
-
-def _pods(sources: Sources, prefix: str, progress: Callable[[int], None]) -> Iterator[Pod]:
-    yield from pods_of(sources.traces, prefix, progress)
-    for folder in sources.tables:
-        yield from pods_in(folder)

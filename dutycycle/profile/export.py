@@ -51,8 +51,11 @@ class Export:
             _check(path)
             self._db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
             self._db.set_progress_handler(self._tell, _STEPS)
-            tables = self._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-            self._columns = {name: self._columns_of(name) for (name,) in tables.fetchall()}
+            tables = self._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+            of_table = "SELECT name FROM pragma_table_info(?)"
+            self._columns: dict[str, set[str]] = {
+                table: {name for (name,) in self._db.execute(of_table, (table,))} for (table,) in tables
+            }
         except OSError as error:
             raise DutycycleError(f"{path}: {error.strerror}") from error
         except sqlite3.DatabaseError as error:
@@ -125,9 +128,6 @@ class Export:
         if not {"id", "label"} <= self._columns.get("ENUM_CUDA_MEMCPY_OPER", set()):
             return short
         return short | dict(self.rows("opening", "SELECT id, label FROM ENUM_CUDA_MEMCPY_OPER"))
-
-    def _columns_of(self, table: str) -> set[str]:
-        return {name for (name,) in self._db.execute("SELECT name FROM pragma_table_info(?)", (table,))}
 
     def _has(self, table: str) -> bool:
         return table in self._columns and any(self.rows("opening", f'SELECT 1 FROM "{table}" LIMIT 1'))

@@ -1,6 +1,6 @@
 """Reads a profile to its end: its summaries, what its GPUs did, and what holds the program back."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from dutycycle.process import temporary_folder
@@ -46,10 +46,16 @@ def _of_export(export: Export, path: Path, made: chrome.ChromeProfile | None, no
         gpus = {f"{id_} {models.get(id_, '')}".strip(): gpu for id_, gpu in sorted(timeline.gpus.items())}
         summaries = statistics.tables_of(export, calls, kernels, _RANGES[made is not None])
         tables = [*verdict.time_of(gpus), verdict.families(kernels), *summaries]
+        notes = list(notes)
+        for table, count in export.untimed.items():
+            notes.append(f"{count} rows of {table} have no time or no GPU, and are left out")
+        for table, what in export.missing:
+            where = "" if made else f": the export has no table {table}, or it is empty"
+            notes.append(f"no {what}{where}")
         return Profile(
             source=path.name,
             product=export.product() if made is None else made.product,
-            notes=[*notes, *_left_out(export), *(_lacking(*table, made) for table in export.missing)],
+            notes=notes,
             gpus={name: gpu.plain() for name, gpu in gpus.items()},
             tables=[table for table in tables if table.rows],
             evidence=evidence,
@@ -59,12 +65,3 @@ def _of_export(export: Export, path: Path, made: chrome.ChromeProfile | None, no
         )
     finally:
         export.close()
-
-
-def _left_out(export: Export) -> Iterator[str]:
-    for table, count in export.untimed.items():
-        yield f"{count} rows of {table} have no time or no GPU, and are left out"
-
-
-def _lacking(table: str, what: str, made: chrome.ChromeProfile | None) -> str:
-    return f"no {what}" + ("" if made else f": the export has no table {table}, or it is empty")

@@ -3,7 +3,7 @@
 import resource
 import shlex
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -19,7 +19,6 @@ from dutycycle.run.report import conclude
 
 if TYPE_CHECKING:
     from dutycycle.report.page import Report
-    from dutycycle.report.profiled import Profile
 
 
 def run_command(
@@ -68,7 +67,12 @@ def _conclude(
         say(line)
     conditions = list(measuring.telemetry.conditions.values())
     errors = list(measuring.errors)
-    profiles = list(_profiles(nsys, folder, errors)) if nsys else []
+    profiles = []
+    if nsys is not None:
+        try:
+            profiles.append(nsys.profile(folder))
+        except DutycycleError as error:
+            errors.append(f"the profile: {error}")
     if measuring.gathered is not None:
         gathered = measuring.gathered
 
@@ -85,13 +89,6 @@ def _conclude(
     for line in notes_of(errors, conditions):
         say(line)
     say_where(folder)
-
-
-def _profiles(nsys: Nsys, folder: Path, errors: list[str]) -> Iterator["Profile"]:
-    try:
-        yield nsys.profile(folder)
-    except DutycycleError as error:
-        errors.append(f"the profile: {error}")
 
 
 def _own_cpu_s() -> float:

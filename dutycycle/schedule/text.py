@@ -10,6 +10,7 @@ from dutycycle.contract.errors import DutycycleError
 from dutycycle.schedule.compare import Result, ratios
 from dutycycle.schedule.figures import ScheduleFigures
 from dutycycle.schedule.ways import WAYS
+from dutycycle.words import rounded_duration
 
 HEADERS = (
     "way", "mean wait>", "p95>", "longest>", "mean completion>", "of default's>", "p95 wait of default's>",
@@ -25,12 +26,12 @@ def rows_of(results: Sequence[Result]) -> Iterator[tuple[str, ...]]:
         starved = [run.starved for run in figures if run.starved is not None]
         yield (
             way,
-            *(_time(_mean(figures, name)) for name in ("mean_wait_s", "p95_wait_s")),
-            _time(max(run.max_wait_s for run in figures)),
-            _time(_mean(figures, "mean_completion_s")),
+            *(rounded_duration(_mean(figures, name)) for name in ("mean_wait_s", "p95_wait_s")),
+            rounded_duration(max(run.max_wait_s for run in figures)),
+            rounded_duration(_mean(figures, "mean_completion_s")),
             _times(completion.get(way)),
             _times(waits.get(way)),
-            _time(_mean(figures, "makespan_s")),
+            rounded_duration(_mean(figures, "makespan_s")),
             f"{_mean(figures, 'split_pct'):.1f} %",
             f"{_mean(figures, 'fairness'):.3f}",
             str(sum(starved)) if starved else "",
@@ -61,9 +62,3 @@ def _mean(figures: Sequence[ScheduleFigures], name: str) -> float:
 
 def _times(values: Sequence[float] | None) -> str:
     return f"{np.mean(values):.2f}x" if values else ""
-
-
-def _time(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

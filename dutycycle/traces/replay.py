@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from dutycycle.contract.errors import SettingError
-from dutycycle.contract.log import ConsumerRecord, ProducerRecord
+from dutycycle.contract.log import ProducerRecord
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import TOPICS
 from dutycycle.contract.trace import TraceError, TraceRecord, TraceWriter
@@ -61,7 +61,10 @@ def replay_in_process(
         try:
             for record in progress.track(read):
                 if isinstance(trace, TableWriter):
-                    trace.write(_line(record, settings.topic_prefix))
+                    topic = settings.topic_prefix + record.topic
+                    trace.write(
+                        TraceRecord(topic=topic, key=record.key, payload=record.value, ts_ms=record.ts_ms)
+                    )
                 _write(pipeline.feed(record), writers, made)
         except TraceError as error:
             damage = error
@@ -86,10 +89,6 @@ def _writers(
         writer = stack.enter_context(RecordsWriter(records, prices=given_prices(settings)))
         stack.callback(writer.flush)  # also what came before a damaged line
         yield lambda output: writer.write(output.topic, output.value)
-
-
-def _line(record: ConsumerRecord, prefix: str) -> TraceRecord:
-    return TraceRecord(topic=prefix + record.topic, key=record.key, payload=record.value, ts_ms=record.ts_ms)
 
 
 def trace_of(trace: TraceWriter | TableWriter, prefix: str) -> Write:

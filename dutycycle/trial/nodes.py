@@ -5,7 +5,7 @@ and taint-and-toleration/. Labels of ``nodeSelector`` are not among them: a tria
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from dutycycle.kube.quantity import parse_quantity
@@ -41,7 +41,7 @@ def why_refused(node: Mapping[str, Any], pod: Spec, resource: str) -> str | None
     there = (node.get("status") or {}).get("allocatable") or {}
     # The names of what its containers ask for, other GPUs left out
     names: set[str] = set()
-    for part in (pod, *_parts(pod)):
+    for part in (pod, *(pod.get("containers") or ()), *(pod.get("initContainers") or ())):
         stated = part.get("resources") or {}
         names |= {*(stated.get("limits") or ()), *(stated.get("requests") or ())} - gpu_resources(part).keys()
     for name in sorted(names - {resource}):
@@ -112,8 +112,3 @@ def _holds(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
                 return False
             return numbers[0] > numbers[1] if operator == "Gt" else numbers[0] < numbers[1]
     return False
-
-
-def _parts(pod: Spec) -> Iterable[Spec]:
-    yield from pod.get("containers") or ()
-    yield from pod.get("initContainers") or ()

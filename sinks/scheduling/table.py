@@ -13,7 +13,7 @@ from dutycycle.contract.health.changes import HEARD_OF_MS
 from dutycycle.contract.health.verdict import is_sick
 from dutycycle.contract.metering import HELD_DOWN, heard_ms, with_means
 from dutycycle.contract.records.health import NodeHealth
-from dutycycle.contract.records.samples import CgroupSample, Host, NvmlSample
+from dutycycle.contract.records.samples import CgroupSample, NvmlSample
 from dutycycle.contract.records.samples import Gpu as MeasuredGpu
 from sinks.scheduling.core.node import FIELDS, Floats, NodeGpu, Nodes, gpu_columns
 
@@ -69,7 +69,8 @@ class NodeTable:
         # Of the links, the direction in which more is used.
         both = [rate for rate in (host.net_rx_bytes_per_s, host.net_tx_bytes_per_s) if rate is not None]
         network = max(both) / host.net_speed_bytes_per_s if both and host.net_speed_bytes_per_s else None
-        for used, now in zip(recent, (_cores(host), network), strict=True):
+        cores = None if host.cpu_util_pct is None else host.cpu_util_pct / 100
+        for used, now in zip(recent, (cores, network), strict=True):
             if now is not None:
                 used.append(now)
         for what, (used, of) in enumerate(zip(recent, (host.cpu_count, 1.0), strict=True)):
@@ -131,7 +132,3 @@ def _gpu(gpu: MeasuredGpu) -> NodeGpu:
         headroom_c=gpu.temp_margin_c,
         throttled=None if gpu.throttle is None else not HELD_DOWN.isdisjoint(gpu.throttle),
     )
-
-
-def _cores(host: Host) -> float | None:
-    return None if host.cpu_util_pct is None else host.cpu_util_pct / 100

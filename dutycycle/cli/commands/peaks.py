@@ -5,7 +5,6 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from msgspec import structs
@@ -17,7 +16,7 @@ from dutycycle.contract.codec import to_plain
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.records.derived import JobPeaks, PodPeaks
 from dutycycle.contract.settings.groups import Settings
-from dutycycle.contract.units import JOULES_PER_KWH
+from dutycycle.contract.units import JOULES_PER_KWH, rfc3339
 from dutycycle.words import bytes_text, percent_text
 from sinks.records.location import default_records_url
 from sinks.records.query import Which, job_peaks, node_peaks, pod_peaks, require_namespace
@@ -115,7 +114,7 @@ def print_records(records: Sequence[PeakRecord], form: str) -> int:
             head = _head(record)
             figures = (form(_value(record, metric)) for _, metric, form in _COLUMNS)
             span = f"{(record.last_ms - record.first_ms) / 1000:.0f}"
-            head["started"] = _moment(head["started_ms"]) if times_named[_name(record)] > 1 else ""
+            head["started"] = rfc3339(head["started_ms"]) if times_named[_name(record)] > 1 else ""
             cells = (str(head[name] or "") for name in names)
             rows.append([*cells, str(gpu_count(record) or ""), *figures, span, "yes" if record.final else ""])
         headers = [*names, "GPUs>", *(f"{header}>" for header, _, _ in _COLUMNS), "seconds>", "ended"]
@@ -172,10 +171,6 @@ def began_ms(record: PeakRecord) -> int:
 def _name(record: PeakRecord) -> tuple[str, str]:
     head = _head(record)
     return head["namespace"] or "", head["name"]
-
-
-def _moment(ms: int) -> str:
-    return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _value(record: PeakRecord, metric: str) -> float | None:

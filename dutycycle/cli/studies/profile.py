@@ -13,7 +13,6 @@ from dutycycle.process import temporary_folder
 from dutycycle.status_line import StatusLine
 
 if TYPE_CHECKING:
-    from dutycycle.contract.records.pods import Pod
     from dutycycle.report.profiled import Profile
 
 EXAMPLE = """dutycycle profile report1.sqlite
@@ -55,7 +54,11 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     with temporary_folder() as folder:
         file, uid = _file(args, folder)
         whose = args.pod or (uid if settings.broker is not None else None)
-        pod = _pod(whose, args, settings) if whose is not None else None
+        pod = None
+        if whose is not None:
+            from dutycycle.profile.publish import find_pod  # here: a profile alone needs no Kafka
+
+            pod = find_pod(whose, settings, args.timeout)
         profile = _read(file, folder)
     if args.format == "json":
         import orjson
@@ -100,9 +103,3 @@ def _read(file: Path, folder: Path) -> "Profile":
         file = Nsys(str(file), "export it where nsys is: nsys export --type sqlite").exported(file, folder)
     with StatusLine(quiet_s=2.0, every_s=0.5) as status:
         return read(file, lambda doing: status.show(f"reading {doing} …"))
-
-
-def _pod(name: str, args: argparse.Namespace, settings: Settings) -> "Pod":
-    from dutycycle.profile.publish import find_pod  # here: a profile alone needs no Kafka
-
-    return find_pod(name, settings, args.timeout)

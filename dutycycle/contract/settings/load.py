@@ -38,7 +38,10 @@ def load(environ: Mapping[str, str], flags: Mapping[str, str] | None = None) -> 
         if isinstance(value, Secret) and source.endswith("_FILE"):
             value.file = environ[source]
     if "node" not in values:
-        values["node"] = _host_name()
+        try:
+            values["node"] = parsers.node(socket.gethostname())
+        except ValueError as error:
+            raise SettingError(f"the host's name is no node name ({error}): give DUTYCYCLE_NODE") from error
     return _checked(Settings(**values))
 
 
@@ -56,13 +59,6 @@ def _source(
         except (OSError, UnicodeDecodeError) as error:
             raise SettingError(f"{variable}_FILE={path!r}: cannot be read: {error}") from error
     return variable, None
-
-
-def _host_name() -> str:
-    try:
-        return parsers.node(socket.gethostname())
-    except ValueError as error:
-        raise SettingError(f"the host's name is no node name ({error}): give DUTYCYCLE_NODE") from error
 
 
 def _checked(settings: Settings) -> Settings:

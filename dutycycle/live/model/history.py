@@ -48,7 +48,9 @@ class MetricHistory:
         """Take a tick, in the order of ``metrics``. One that is not newer than the last is left out, unless
         the clock was set back: then the history begins anew. ``size``: how many are kept from now on."""
         if size is not None and size != self._size:
-            self._resize(size)
+            kept = self._tail(self._values, size, len(self.metrics))
+            self._ts, self._values = self._tail(self._ts, size), kept
+            self._size, self._next = size, len(self._ts) % size
         if ts_ms == self.last_ms or is_outdated(ts_ms, self.last_ms):
             return
         if ts_ms < self.last_ms:
@@ -79,11 +81,6 @@ class MetricHistory:
         begin = (self._next - count) % max(len(self._ts), 1)
         column = column if begin == 0 else column[begin * width :] + column[: begin * width]
         return column[: count * width]
-
-    def _resize(self, size: int) -> None:
-        values = self._tail(self._values, size, len(self.metrics))
-        self._ts, self._values = self._tail(self._ts, size), values
-        self._size, self._next = size, len(self._ts) % size
 
     def copy(self) -> "MetricHistory":
         """Return it as it is now, whatever is added later."""

@@ -11,6 +11,7 @@ from dutycycle.report.charts.cycles import periods_of
 from dutycycle.report.gather import Gathered
 from dutycycle.report.view import View
 from dutycycle.traces.frames import Floats, FrameTicks, Moments
+from dutycycle.words import rounded_duration
 
 _FANS = 6
 _COLUMNS = attrgetter("values"), attrgetter("low"), attrgetter("high")
@@ -57,8 +58,7 @@ def forecasts_of(gathered: Gathered, view: View) -> Iterator[Chart]:
         if of_cycle:
             note += " Of a cycle single moments are forecast, each with its interval: no line joins them."
         if runs_out is not None:
-            minutes = f"{runs_out / 60:.0f} minutes" if runs_out >= 120 else f"{runs_out:.0f} s"
-            note += f" At this rate it is full {minutes} after the last forecast."
+            note += f" At this rate it is full {rounded_duration(runs_out)} after the last forecast."
         yield Chart(
             f"forecast-{metric.replace('_', '-')}-{name.replace(' ', '-').replace('/', '-')}",
             f"Forecast: {title}, {name}",

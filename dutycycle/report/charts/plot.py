@@ -60,11 +60,6 @@ def color_of(place: int) -> str:
     return _GREY if place < 0 else _PALETTE[place % len(_PALETTE)]
 
 
-def _ungrouped(chart: Chart) -> list[Line]:
-    """Return the lines that the page's own list of GPUs does not name."""
-    return [line for line in chart.lines if not line.group]
-
-
 def dash_of(place: int) -> str:
     """Give the kind of line of a series: lines of one color differ by it."""
     return _DASHES[place // len(_PALETTE) % len(_DASHES)]
@@ -79,6 +74,14 @@ def _layout(chart: Chart, from_ms: int, to_ms: int) -> Figure:
     below = chart.kind in (*_SPANS, "plane", "heat")
     heat = chart.kind == "heat"
     lines = len(chart.lines)
+    ungrouped = [line for line in chart.lines if not line.group]  # the page's own list of GPUs has the others
+    vertical: Figure = {}
+    if heat:
+        vertical = {"autorange": "reversed"}
+    elif chart.most is not None:
+        vertical = {"range": [0, chart.most * 1.04]}
+    elif chart.unit not in ("MHz", "°C"):
+        vertical = {"rangemode": "tozero"}
     layout: Figure = {
         "height": 76 + _ROW * lines if heat else _HEIGHT,
         "margin": {
@@ -91,8 +94,7 @@ def _layout(chart: Chart, from_ms: int, to_ms: int) -> Figure:
         "hoverlabel": {"namelength": -1},  # names that differ in their ends alone
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
-        "showlegend": not heat
-        and (len(_ungrouped(chart)) > 1 or bool(chart.dots or chart.fans) or bool(chart.marks)),
+        "showlegend": not heat and (len(ungrouped) > 1 or bool(chart.dots or chart.fans or chart.marks)),
         "legend": {
             "orientation": "h",
             "traceorder": "normal",
@@ -106,18 +108,12 @@ def _layout(chart: Chart, from_ms: int, to_ms: int) -> Figure:
             "fixedrange": True,
             "zeroline": False,
             "automargin": True,
-            **({"autorange": "reversed"} if heat else _vertical(chart)),
+            **vertical,
         },
         "shapes": [] if heat else [*_limit_shapes(chart), *_cycle_shapes(chart)],
         "annotations": [] if heat else [*_labels(chart)],
     }
     return layout
-
-
-def _vertical(chart: Chart) -> Figure:
-    if chart.most is not None:
-        return {"range": [0, chart.most * 1.04]}
-    return {"rangemode": "tozero"} if chart.unit not in ("MHz", "°C") else {}
 
 
 def _traces(chart: Chart, line: Line) -> Iterator[Figure]:
@@ -128,7 +124,8 @@ def _traces(chart: Chart, line: Line) -> Iterator[Figure]:
     many = chart.unit and not points.exact
     alone = any(run.stop - run.start == 1 for run in known_runs(points))  # no line would go there
     yield {
-        **_at(chart, points),
+        "x0": 0 if chart.kind in _SPANS else points.start_ms,
+        "dx": points.step_ms / _SPANS[chart.kind][1] if chart.kind in _SPANS else points.step_ms,
         **group,
         "type": "scatter",
         "mode": "lines+markers" if alone else "lines",
@@ -228,12 +225,6 @@ def _dots(dots: Dots, unit: str) -> Figure:
         },
         "hovertemplate": f"%{{y:.4~g}} {unit}",
     }
-
-
-def _at(chart: Chart, points: Buckets) -> Figure:
-    if chart.kind in _SPANS:
-        return {"x0": 0, "dx": points.step_ms / _SPANS[chart.kind][1]}
-    return {"x0": points.start_ms, "dx": points.step_ms}
 
 
 def rounded(values: np.ndarray) -> list[float | None]:

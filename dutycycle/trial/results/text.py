@@ -41,7 +41,10 @@ def sentence_of(verdict: TrialVerdict) -> str:
     if verdict.goal != "rate":
         by += f" a {verdict.unit or 'step'}"
     if verdict.best is None:
-        return f"which is best {by} is not known: {_why_not(verdict)}"
+        why = "power was not measured"
+        if verdict.unit is None:
+            why = "no steps were reported, and no cycle was found; try a longer --for"
+        return f"which is best {by} is not known: {why}"
     sentence = f"best {by}: {verdict.best.outcome.variant}"
     if verdict.ties:
         names = _names(verdict.ties)
@@ -66,12 +69,6 @@ def figures_words(row: TrialRow, unit: str | None) -> str:
     words = [f"{number(value.value)} {name}" for value, name in parts if value is not None]
     held = row.outcome.figures.bottleneck if row.outcome.figures is not None else None
     return ", ".join([*words, *([f"held back by {'nothing' if held == 'none' else held}"] if held else [])])
-
-
-def _why_not(verdict: TrialVerdict) -> str:
-    if verdict.unit is None:
-        return "no steps were reported, and no cycle was found; try a longer --for"
-    return "power was not measured"
 
 
 def _cells(row: TrialRow, is_best: bool) -> list[str]:

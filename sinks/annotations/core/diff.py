@@ -165,7 +165,9 @@ def _json(value: str | None) -> Any:
 def _differ(name: str, first_value: Any, other: Any) -> bool:
     first, second = _figure(name, first_value), _figure(name, other)
     if first is not None and second is not None:
-        return _moved(_TOLERANCES.get(first[1], _USUAL), first[0], second[0])
+        tolerance, distance = _TOLERANCES.get(first[1], _USUAL), abs(first[0] - second[0])
+        part = tolerance.part * max(abs(first[0]), abs(second[0]))
+        return distance > tolerance.distance and distance > part
     if isinstance(first_value, list) and isinstance(other, list):
         return len(first_value) != len(other) or any(map(_item_differs, first_value, other))
     return bool(first_value != other)
@@ -185,8 +187,3 @@ def _figure(name: str, value: Any) -> tuple[float, str] | None:
         return float(value), name
     match = _AMOUNT.fullmatch(value) if type(value) is str else None
     return (float(match[1]), match[2]) if match else None
-
-
-def _moved(tolerance: Tolerance, first: float, other: float) -> bool:
-    distance = abs(first - other)
-    return distance > tolerance.distance and distance > tolerance.part * max(abs(first), abs(other))

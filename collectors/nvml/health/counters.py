@@ -31,7 +31,7 @@ _FIELDS = (*_COUNTS, _PAGES_PENDING, _REMAP_PENDING, _REMAP_FAILED, *_PAGES, *_L
 _LINK_STATE, _LINK_ACTIVE, _LINK_ASLEEP = 165, 1, 2
 _LINK_ERRORS = (161, 162, 163, 215)
 """Of one link; the totals are of generations before Hopper, the first three of those before Blackwell."""
-LINK_READS = 6
+LINK_READS = 10
 """Links are looked at in so many readings once: there are eighteen of them."""
 _MOST_LINKS = 144
 """What says that it has more is no number of links (``NVML_NVLINK_MAX_LINKS`` is 36 to 72)."""

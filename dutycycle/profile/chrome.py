@@ -41,6 +41,9 @@ _TABLE_OF = {
 _MEMORY = {"pageable": 0, "pinned": 1, "device": 2}
 _NUMBER = re.compile(r"\d{1,16}(\.\d{1,9})?", re.ASCII)
 _COPY = re.compile(r"Memcpy (\w+)(?: \((\w+) ->)?")
+_TRACK = "track"
+"""The column of the process and thread, or GPU and stream, that an event is drawn in: only in the same one is
+an equal event the same one again."""
 _PUSH_POP = 59
 _BATCH = 10_000
 _HUGE = 2**62
@@ -98,8 +101,7 @@ def convert(path: Path, database: Path, progress: Callable[[str], None]) -> Chro
     writer.close()
     if not read:
         raise DutycycleError(f"{path}: has no events: expected a trace in Chrome's Trace Event Format")
-    if writer.skipped:
-        made.notes.append(f"{writer.skipped} events have no time, and are left out")
+    made.notes += writer.notes()
     if writer.is_of_pytorch:
         made.product = "PyTorch profiler"
     return made
@@ -143,7 +145,7 @@ class _Writer:
     """Puts events into tables, ten thousand at a time."""
 
     def __init__(self, database: Path) -> None:
-        self.skipped = 0
+        self.skipped = self.unpaired = self.doubled = 0
         self.is_of_pytorch = False
         self._names: dict[str, int] = {}
         self._waiting: dict[str, list[tuple[Any, ...]]] = {table: [] for table in _TABLES}
@@ -151,17 +153,20 @@ class _Writer:
         self._db.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF")
         self._db.execute("CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT)")
         for table, columns in _TABLES.items():
-            self._db.execute(f"CREATE TABLE {table} ({', '.join(columns)})")
+            self._db.execute(f"CREATE TABLE {table} ({', '.join([*columns, _TRACK])})")
 
     def add(self, event: Any) -> None:
         """Add one event; of a kind that no table has, it is left out, and with a time that cannot be read,
         counted."""
-        if not isinstance(event, dict) or event.get("ph") != "X":
+        if not isinstance(event, dict) or event.get("ph") not in ("X", "B"):
             return
         table = _TABLE_OF.get(str(event.get("cat")).lower())
         if table is None:
             return
-        start, lasted, args = _ns(event.get("ts")), _ns(event.get("dur", 0)), event.get("args")
+        if event["ph"] == "B":
+            self.unpaired += 1
+            return
+        start, lasted, args = _ns(event.get("ts")), _ns(event.get("dur")), event.get("args")
         if start is None or lasted is None:
             self.skipped += 1
             return
@@ -169,25 +174,38 @@ class _Writer:
         name = str(event.get("name", ""))
         row = _row(table, name, args if isinstance(args, dict) else {}, event, self._id)
         waiting = self._waiting[table]
-        waiting.append((start, start + lasted, *row))
+        waiting.append((start, start + lasted, *row, f"{event.get('pid')} {event.get('tid')}"))
         if len(waiting) >= _BATCH:
             self._write(table)
 
     def close(self) -> None:
-        """Write what is left."""
-        for table in _TABLES:
+        """Write what is left, and of equal events one."""
+        for table, columns in _TABLES.items():
             self._write(table)
+            same = ", ".join([*columns, _TRACK])
+            self.doubled += self._db.execute(
+                f"DELETE FROM {table} WHERE rowid NOT IN (SELECT min(rowid) FROM {table} GROUP BY {same})"
+            ).rowcount
         self._db.executemany(
             "INSERT INTO StringIds VALUES (?, ?)", ((id_, name) for name, id_ in self._names.items())
         )
         self._db.commit()
         self._db.close()
 
+    def notes(self) -> list[str]:
+        """Say which events are not counted, and why."""
+        counts = {
+            "events have no time, and are left out": self.skipped,
+            "events have their begin and their end apart (ph: B, E), and are left out": self.unpaired,
+            "events stand in it again, and count once": self.doubled,
+        }
+        return [f"{count} {reason}" for reason, count in counts.items() if count]
+
     def _id(self, name: str) -> int:
         return self._names.setdefault(name, len(self._names) + 1)
 
     def _write(self, table: str) -> None:
-        marks = ", ".join("?" for _ in _TABLES[table])
+        marks = ", ".join("?" for _ in [*_TABLES[table], _TRACK])
         self._db.executemany(f"INSERT INTO {table} VALUES ({marks})", self._waiting[table])
         self._waiting[table].clear()
 

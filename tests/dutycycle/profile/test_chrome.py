@@ -140,12 +140,15 @@ def test_events_that_make_no_sense_do_no_harm(tmp_path: Path) -> None:
     good: dict[str, Any] = {"ph": "X", "cat": "kernel", "name": "k", "ts": 5, "dur": 2, "args": {"device": 0}}
     bad: list[Any] = [
         None, 7, "x", [], {}, {"ph": "X"}, good | {"ts": "soon"}, good | {"ts": -1}, good | {"dur": None},
-        good | {"ts": 1e300}, good | {"ts": True},
+        good | {"ts": 1e300}, good | {"ts": True}, {name: good[name] for name in good if name != "dur"},
     ]  # fmt: skip
-    odd = [good | {"args": None}, good | {"args": {"device": "many", "correlation": 2.5, "bytes": []}}]
+    odd = [
+        good | {"args": None, "ts": 6},
+        good | {"args": {"device": "many", "correlation": 2.5, "bytes": []}},
+    ]
     found = read(trace(tmp_path / "trace.json", {"traceEvents": [*bad, good, *odd]}))
     assert found.gpus["0"]["activities"] == 3
-    assert found.notes[0] == "5 events have no time, and are left out"
+    assert found.notes[0] == "6 events have no time, and are left out"
 
 
 def test_a_trace_and_an_export_of_a_cpu_alone_say_so(tmp_path: Path) -> None:
@@ -197,3 +200,22 @@ def test_nothing_is_left_in_the_folder_for_temporary_files(
         read(trace(tmp_path / "none.json", {}))
     assert list(folder.iterdir()) == []
     assert write_export(waits_for_data(), tmp_path / "e.sqlite").exists()
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_an_event_that_comes_again_counts_once(order: int, tmp_path: Path) -> None:
+    """In another stream an equal one is another one. What has its begin and end apart is said."""
+    of_profile = events(waits_for_data())
+    once = read(trace(tmp_path / "once.json", of_profile))
+    again = read(trace(tmp_path / "again.json", [*of_profile, *of_profile][::order]))
+    assert again.evidence == once.evidence
+    assert [table.rows for table in again.tables] == [table.rows for table in once.tables]
+    assert [note for note in again.notes if note not in once.notes] == [
+        f"{sum(event.get('ph') == 'X' for event in of_profile)} events stand in it again, and count once"
+    ]
+    kernel = {"ph": "X", "cat": "kernel", "name": "k", "ts": 5, "dur": 2, "args": {"device": 0}}
+    streams = read(
+        trace(tmp_path / "s.json", [kernel | {"tid": 7}, kernel | {"tid": 8}, kernel | {"ph": "B"}])
+    )
+    assert streams.gpus["0"]["activities"] == 2
+    assert streams.notes[0].startswith("1 events have their begin and their end apart")

@@ -33,8 +33,7 @@ _STATE_BYTES_PER_S = 500_000
 """Commits write at most this much on average. A state is written as a whole each time, and a recovery reads
 what compaction has left of all that."""
 _STATES_AT_ONCE = 16
-"""The states of so many keys are made at once, or those of one partition: a node's takes milliseconds, and
-windows that close meanwhile wait."""
+"""The states of so many keys are stored together, or those of one partition: it costs some requests."""
 _LONGEST_PAUSE_S = 60.0
 """The longest pauses: how long a commit waited for an unreachable broker says nothing about the next."""
 _VERIFY_S = 300.0

@@ -2,10 +2,10 @@
 
 1. A record is applied at once; its outputs are put in line, in order. Coalesced outputs follow every two
    to thirty seconds: they need no checkpoint, as a newer one replaces the older.
-2. Every so often a checkpoint is taken: at one instant, the coalesced outputs, the state of every key that
-   changed, and the last offset processed. Partitions have nothing to do with one another: a commit may take
-   one checkpoint after the other, each of some partitions, with pauses in between, so that records never
-   wait for all states.
+2. Every so often a checkpoint is taken: the last offset processed, and then, one after another, of every key
+   that had changed the coalesced outputs and the state. A state may have seen more than that offset, and
+   says so itself. Partitions have nothing to do with one another: a commit may take one checkpoint after the
+   other, each of some partitions, with pauses in between. So records never wait for many states.
 3. All outputs up to the checkpoint must have arrived before a state of it is sent. A state that survives a
    crash while its outputs do not would hide their loss, because its records are not applied again.
 4. Pieces of a state arrive before its head is sent. What is to be written anew after a recovery goes first.
@@ -185,7 +185,7 @@ class CheckpointCoordinator:
             began_s = self.metrics.now_s()
             if self._may_commit():
                 self._make_room()
-                if await self._commit(self._parts(None)[0]):
+                if await self._commit(self._parts(None)[0], in_turns=False):
                     self.metrics.committed(self.metrics.now_s() - began_s)
 
     async def commit_gradually(self, at_once: int, over_s: float) -> float:
@@ -193,7 +193,8 @@ class CheckpointCoordinator:
         how long it took without the pauses.
 
         A checkpoint is of partitions in which at most ``at_once`` keys changed, or of one; what is processed
-        in the meantime may be in it. In the pauses others may commit and flush.
+        in the meantime may be in it. Records have a turn after each state, unless a commit is due: then what
+        is kept fills memory. In the pauses others may commit and flush.
         """
         assignment, took_s, complete = self._sequence.assignment, 0.0, True
         parts = self._parts(at_once)
@@ -203,7 +204,7 @@ class CheckpointCoordinator:
                 may = self._may_commit() and assignment == self._sequence.assignment
                 if may and not number:
                     self._make_room()
-                complete = may and await self._commit(part) and complete
+                complete = may and await self._commit(part, in_turns=True) and complete
                 took_s += self.metrics.now_s() - began_s
             if complete and number == len(parts) - 1:
                 self.metrics.committed(took_s)
@@ -214,13 +215,22 @@ class CheckpointCoordinator:
     def _may_commit(self) -> bool:
         return not self._failed and self._whole and self._port.may_write()
 
-    async def _commit(self, part: list[tuple[StageTask, list[int]]]) -> bool:
-        """Commit some partitions of some stages; whether all of it arrived."""
+    async def _commit(self, part: list[tuple[StageTask, list[int]]], *, in_turns: bool) -> bool:
+        """Commit some partitions of some stages, the states ``in_turns`` with the records; whether all of it
+        arrived."""
         assignment = self._sequence.assignment
         self._whole = False
-        checkpoints = [(task, task.checkpoint(partitions)) for task, partitions in part]
-        for _, checkpoint in checkpoints:
-            self._outbox += checkpoint.outs
+        checkpoints: list[tuple[StageTask, Checkpoint]] = []
+        for task, partitions in part:
+            checkpoint = task.checkpoint(partitions)
+            for key in checkpoint.keys:
+                self._outbox += task.add_state(checkpoint, key)
+                if in_turns and not self.commit_due.is_set():
+                    await asyncio.sleep(0)  # a state takes milliseconds, and windows that close would wait
+                    if assignment != self._sequence.assignment:
+                        return False
+            self._outbox += task.close_idle(checkpoint)
+            checkpoints.append((task, checkpoint))
         if not await self._arrived(checkpoints) or assignment != self._sequence.assignment:
             return False
         for task, checkpoint in checkpoints:

@@ -1,8 +1,9 @@
 """Keeps the exact state of one stage: an operator per key, and checkpoints of what has to be stored.
 
-Nothing here waits. ``process`` applies a record. ``flush`` returns coalesced outputs. ``checkpoint``
-returns, at one instant, what has to be on the broker before the records processed so far may be acknowledged.
-``checkpoint_done`` is called once it is. ``CheckpointCoordinator`` sends, waits and acknowledges in between.
+Nothing here waits. ``process`` applies a record. ``flush`` returns coalesced outputs. ``checkpoint`` begins
+what has to be on the broker before the records processed so far may be acknowledged; ``add_state`` and
+``close_idle`` complete it, and records may be processed in between. ``checkpoint_done`` is called once it is
+on the broker. ``CheckpointCoordinator`` sends, waits and acknowledges.
 """
 
 from collections.abc import Callable, Collection
@@ -43,19 +44,25 @@ class StateWrite(NamedTuple):
 
 @dataclass(slots=True)
 class Checkpoint:
-    """Holds what a stage has to put on the broker, taken at one instant.
+    """Holds what a stage has to put on the broker of some partitions.
 
-    ``done`` is the last offset processed of each partition. It is acknowledged once ``outs``, ``rewrites``,
-    ``writes`` and ``clocks`` are on the broker, in this order, and what is ``gone`` is removed from it.
-    ``evicted`` counts the keys among that.
+    ``done`` is the last offset processed of each when it began. It is acknowledged once all outputs,
+    ``rewrites``, ``writes`` and ``clocks`` are on the broker, in this order, and what is ``gone`` is removed
+    from it. ``evicted`` counts the keys among that.
+
+    ``keys`` had changed when it began. Their states are made one after another, each of its own moment. So it
+    is with those that a worker leaves which is killed while it stores them: a state says which records it has
+    seen, and skips these when they are read again.
     """
 
-    outs: list[ProducerRecord] = field(default_factory=list)
-    rewrites: list[Rewrite] = field(default_factory=list)
+    partitions: Collection[int]
+    keys: list[_Key]
+    rewrites: list[Rewrite]
     """Records that count, and over which a worker that was replaced has written older ones."""
+    clocks: list[tuple[int, Record]]
+    """By partition, when it began. After the states: a clock on the broker says that all states before it are
+    there."""
     writes: list[StateWrite] = field(default_factory=list)
-    clocks: list[tuple[int, Record]] = field(default_factory=list)
-    """By partition. After the states: a clock on the broker says that all states before it are there."""
     gone: list[Tombstones] = field(default_factory=list)
     evicted: int = 0
     done: dict[int, int] = field(default_factory=dict)
@@ -183,29 +190,37 @@ class StageTask:
         return counts
 
     def checkpoint(self, partitions: Collection[int]) -> Checkpoint:
-        """Return everything processed of some partitions since their last checkpoint, which the next one does
-        not hold again; with the first one after a recovery all that is to be written anew."""
+        """Begin a checkpoint of everything processed of some partitions since their last one, which the next
+        one does not hold again; with the first one after a recovery all that is to be written anew."""
         done = {partition: self._done.pop(partition) for partition in partitions if partition in self._done}
-        checkpoint = Checkpoint(done=done, rewrites=self._rewrites)
-        self._rewrites = []
-        for key in [key for key in self._unflushed if key[0] in partitions]:
-            checkpoint.outs += self._flushed(self._unflushed.pop(key))
-        for key in [key for key in self._changed if key[0] in partitions]:
-            operator = self._changed.pop(key)
-            unwritten = self._or_anew(operator, operator.unwritten)
-            checkpoint.outs += counted(unwritten, self.stage.source, self._telemetry)
-            packed = self._or_anew(operator, operator.packed)
-            checkpoint.writes.append(StateWrite(operator, operator.recent(), packed))
-            if self._operators.pop(key, None) is not None:
-                self._operators[key] = operator  # the least recently used ones come first
-        checkpoint.clocks = self._eviction.clocks(checkpoint.done)
+        rewrites, self._rewrites = self._rewrites, []
+        keys = [key for key in self._changed if key[0] in partitions]
+        return Checkpoint(partitions, keys, rewrites, self._eviction.clocks(done), done=done)
+
+    def add_state(self, checkpoint: Checkpoint, key: tuple[int, str]) -> list[ProducerRecord]:
+        """Add the state of one of its keys, as it is now; outputs that have to be sent before it."""
+        operator = self._changed.pop(key)
+        outs = self._flushed(operator) if self._unflushed.pop(key, None) else []
+        unwritten = self._or_anew(operator, operator.unwritten)
+        outs += counted(unwritten, self.stage.source, self._telemetry)
+        packed = self._or_anew(operator, operator.packed)
+        checkpoint.writes.append(StateWrite(operator, operator.recent(), packed))
+        if self._operators.pop(key, None) is not None:
+            self._operators[key] = operator  # the least recently used ones come first
+        return outs
+
+    def close_idle(self, checkpoint: Checkpoint) -> list[ProducerRecord]:
+        """Let what is idle leave with a checkpoint that has all states; the last outputs of these keys."""
         heads = dict(write.packed.head for write in checkpoint.writes)
-        evicted, checkpoint.gone = self._eviction.due(heads, partitions)
+        evicted, checkpoint.gone = self._eviction.due(heads, checkpoint.partitions)
+        outs: list[ProducerRecord] = []
         for evicted_key in evicted:
-            checkpoint.outs += self._closed(evicted_key)
+            if (evicted_key.removal.partition, evicted_key.key) in self._changed:
+                continue  # it came back since the checkpoint began
+            outs += self._closed(evicted_key)
             checkpoint.gone.append(evicted_key.removal)
-        checkpoint.evicted = len(evicted)
-        return checkpoint
+            checkpoint.evicted += 1
+        return outs
 
     def _closed(self, evicted: EvictedKey) -> list[ProducerRecord]:
         """Return the last outputs of a key that leaves. A record that comes before it has left begins it

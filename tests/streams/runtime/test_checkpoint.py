@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+from contextlib import suppress
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -12,12 +13,13 @@ import pytest
 from dutycycle.contract.log import ProducerRecord, TopicPartition
 from dutycycle.telemetry.events import SOURCE_GAP
 from dutycycle.telemetry.metrics import COMMITS
-from streams.operators.base import Stage
+from streams.operators.base import Emission, Stage
 from streams.runtime.checkpoint import FLUSH_AT_ONCE
+from streams.runtime.stage_task import Checkpoint
 from tests.support.fakes.broker import Broker
 from tests.support.metrics import metric_value
 from tests.support.streams.port import Died, Moment, Worker, place, record, streams_app
-from tests.support.streams.toy import RESULT, SOURCE, STAGE, TRAIL
+from tests.support.streams.toy import RESULT, SOURCE, STAGE, TRAIL, Counter
 from tests.support.targets import slow_after
 
 KEYS = ("a", "b", "c")
@@ -464,6 +466,79 @@ async def test_a_worker_that_has_to_hand_over_does_not_wait_for_all_checkpoints_
     assert "".join(
         "s" if kind == "save-head" else "a" for kind in kinds if kind in ("save-head", "acknowledge")
     ) == ("sa" + "ssss" + "aaaa")
+
+
+@pytest.mark.parametrize("hurries", [False, True])
+async def test_records_have_a_turn_after_each_state_unless_the_next_commit_is_due(
+    monkeypatch: pytest.MonkeyPatch, hurries: bool
+) -> None:
+    worker, made = Worker(Broker()), list[str]()
+    await worker.take(*(record(n, 1, f"{n}") for n in range(5)))
+    add_state = worker.task.add_state
+
+    def noted(checkpoint: Checkpoint, key: tuple[int, str]) -> list[ProducerRecord]:
+        made.append(key[1])
+        return add_state(checkpoint, key)
+
+    monkeypatch.setattr(worker.task, "add_state", noted)
+    gradual = asyncio.create_task(worker.coordinator.commit_gradually(1, 0.0))
+    await asyncio.sleep(0)
+    if hurries:
+        worker.coordinator.commit_due.set()
+    seen = [len(made)]
+    while len(made) < 5:
+        await asyncio.sleep(0)
+        seen.append(len(made))
+    assert seen == ([1, 5] if hurries else [1, 2, 3, 4, 5])
+    await gradual
+    assert worker.port.broker.committed == {place(): 5}
+
+
+@pytest.mark.parametrize("step", ["save-piece", "save-head", "arrived-head", "mirror", "acknowledge"])
+@pytest.mark.parametrize("number", [0, 1, 2])
+async def test_records_between_the_states_of_a_checkpoint_count_once(step: str, number: int) -> None:
+    """Some keys have them in their states, and others do not, wherever the worker dies."""
+    expected, broker = await undisturbed(), Broker()
+    worker = Worker(broker, dies=at(step, number))
+    await worker.take(*LOG[:120])
+    gradual = asyncio.create_task(worker.coordinator.commit_gradually(1, 0.0))
+    await asyncio.sleep(0)  # the first state is made
+    await worker.take(*LOG[120:])
+    with suppress(Died):
+        await gradual
+    assert broker.committed in ({}, {place(): 120})
+    assert await one_life(broker, 50, None)
+    assert newest(broker.outputs, RESULT) == newest(expected.outputs, RESULT)
+    assert trail(broker.outputs) == trail(expected.outputs)
+
+
+async def test_what_a_state_has_unwritten_is_sent_before_what_follows_from_later_records() -> None:
+    """Else an older hour of the ledger would replace a newer one."""
+
+    def trail_so_far(operator: Counter) -> list[Emission]:
+        state = operator.snapshot()
+        return [ProducerRecord(TRAIL, operator._key, orjson.dumps([state["count"], state["sum"]]), 0)]
+
+    worker = Worker(Broker(), stage=replace(STAGE, unwritten=trail_so_far))
+    await worker.take(*(record(n, 1, "a") for n in range(9)), record(9, 1, "b"))
+    gradual = asyncio.create_task(worker.coordinator.commit_gradually(1, 0.0))
+    await asyncio.sleep(0)  # the state of a is made, and that of b is not
+    await worker.take(record(10, 1, "a"))
+    await gradual
+    assert [value for key, value in trail(worker.port.broker.outputs) if key == "a"] == [b"[9,9]", b"[10,10]"]
+
+
+async def test_a_checkpoint_ends_where_its_partitions_are_handed_over() -> None:
+    worker = Worker(Broker())
+    await worker.take(*(record(n, 1, f"{n}") for n in range(3)))
+    gradual = asyncio.create_task(worker.coordinator.commit_gradually(1, 0.0))
+    await asyncio.sleep(0)
+    worker.coordinator.begin()
+    await worker.take(record(0, 1, "0"))
+    await gradual
+    assert (worker.port.broker.committed, worker.port.broker.changelog) == ({}, {})
+    await worker.commit()
+    assert worker.port.broker.committed == {place(): 1}
 
 
 async def test_what_comes_during_a_commit_is_in_a_later_checkpoint_or_in_the_next_commit(

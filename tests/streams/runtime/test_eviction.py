@@ -181,6 +181,26 @@ async def test_a_record_that_comes_while_its_key_leaves() -> None:
     assert ("back", log[-2].offset, 2) in spans(again.port.broker.outputs, AT_ONCE)
 
 
+async def test_a_record_between_the_states_of_the_checkpoint_that_its_key_would_leave_with() -> None:
+    """It ends the old span itself, and what it began stays."""
+    log = log_of(("back", 0), *ticking("here", 0, FULL), ("back", FULL))
+    worker = Worker(Broker(), stage=SPANS)
+    for one in log[:-2]:
+        worker.port.committed = lambda source: 0  # type: ignore[method-assign] # else it had left already
+        await worker.commit(one)
+    del worker.port.committed
+    await worker.take(log[-2])
+    gradual = asyncio.create_task(worker.coordinator.commit_gradually(1, 0.0))
+    await asyncio.sleep(0)  # the state of here is made
+    await worker.take(log[-1])
+    await gradual
+    assert spans(worker.port.broker.outputs) == {("back", 0, 1)}
+    await worker.commit()
+    assert keys_of(worker.port.broker) == {"back", "here"}
+    assert spans(worker.port.broker.outputs) == {("back", 0, 1)}
+    assert ("back", log[-1].offset, 1) in spans(worker.port.broker.outputs, AT_ONCE)
+
+
 IMPATIENT = replace(SPANS, confirm=15)
 """Its clock follows a log of a few hundred records out of a wrong time."""
 

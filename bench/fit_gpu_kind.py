@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.fit_kind import Ints, fit, temperature
+from bench.fit_kind import Ints, fit, temperature, write_module
 from bench.generators_gpu import SHARES, WIDE, at_ticks, gpu_pod
 from bench.generators_jobs import KINDS, TUNED, Floats
 from streams.operators.workload.channels import (
@@ -101,22 +101,10 @@ def main() -> None:
     other, also, other_counts = examples(CALIBRATION)
     scores = curves.terms(other) @ weights
     by = temperature(scores, also, other_counts)
-    PAGE.write_text(_module(knots, weights, by), encoding="utf-8")
+    of = ("bench.fit_gpu_kind", "kinds.gpu_classifier", "gpu_features.GPU_NAMES", "gpu_classifier.terms")
+    write_module(PAGE, of, dict(zip(GPU_NAMES, knots, strict=True)), weights, by)
     right = float(((np.argmax(scores, axis=1) == also) * other_counts).sum())
     print(f"{truth.size} examples; {right:.4f} of calibration examples right; temperature {by:.2f}")
-
-
-def _module(knots: tuple[tuple[float, ...], ...], weights: Floats, by: float) -> str:
-    lines = [
-        '"""Written by ``python -m bench.fit_gpu_kind``: the curves of ``kinds.gpu_classifier``."""', "",
-        f"TEMPERATURE = {by:.2f}", "", "KNOTS = (",
-        *(f"    {knot!r},  # {name}" for name, knot in zip(GPU_NAMES, knots, strict=True)), ")",
-        '"""Where each feature\'s curve bends, in the order of ``gpu_features.GPU_NAMES``."""', "",
-        "WEIGHTS = (",
-    ]  # fmt: skip
-    lines += [f"    {tuple(row)!r}," for row in (weights + 0.0).tolist()]
-    lines += [")", '"""By term of ``gpu_classifier.terms`` and kind."""', ""]
-    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 python -m bench.fit_kind
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -98,6 +99,28 @@ def temperature(scores: Floats, truth: Ints, counts: Floats | None = None) -> fl
     return min(tried, key=surprise)
 
 
+def write_module(
+    page: Path,
+    of: tuple[str, str, str, str],
+    knots: Mapping[str, tuple[float, ...]],
+    weights: Floats,
+    by: float,
+) -> None:
+    """Write curves and weights as a module. ``of``: this program, whose curves they are, the names of its
+    features, and what makes its terms; ``by``: the temperature."""
+    program, classifier, names, terms = of
+    lines = [
+        f'"""Written by ``python -m {program}``: the curves of ``{classifier}``."""', "",
+        f"TEMPERATURE = {by:.2f}", "", "KNOTS = (",
+        *(f"    {knot!r},  # {name}" for name, knot in knots.items()), ")",
+        f'"""Where each feature\'s curve bends, in the order of ``{names}``."""', "",
+        "WEIGHTS = (",
+    ]  # fmt: skip
+    lines += [f"    {tuple(row)!r}," for row in (weights + 0.0).tolist()]
+    lines += [")", f'"""By term of ``{terms}`` and kind."""', ""]
+    page.write_text("\n".join(lines), encoding="utf-8")
+
+
 def main() -> None:
     """Fit, and write the module."""
     rows, truth = examples(SEEDS)
@@ -106,23 +129,11 @@ def main() -> None:
     other, also = examples(CALIBRATION)
     by = temperature(basis(other, knots) @ weights, also)
     right = float(np.mean(np.argmax(basis(other, knots) @ weights, axis=1) == also))
-    PAGE.write_text(_module(knots, weights, by), encoding="utf-8")
+    of = ("bench.fit_kind", "workload.classifier", "features.NAMES", "bench.fit_kind.basis")
+    write_module(PAGE, of, dict(zip(NAMES, knots, strict=True)), weights, by)
     print(
         f"{truth.size} examples; {right:.4f} of {also.size} calibration examples right; temperature {by:.2f}"
     )
-
-
-def _module(knots: tuple[tuple[float, ...], ...], weights: Floats, by: float) -> str:
-    lines = [
-        '"""Written by ``python -m bench.fit_kind``: the curves of ``workload.classifier``."""', "",
-        f"TEMPERATURE = {by:.2f}", "", "KNOTS = (",
-        *(f"    {knot!r},  # {name}" for name, knot in zip(NAMES, knots, strict=True)), ")",
-        '"""Where each feature\'s curve bends, in the order of ``features.NAMES``."""', "",
-        "WEIGHTS = (",
-    ]  # fmt: skip
-    lines += [f"    {tuple(row)!r}," for row in (weights + 0.0).tolist()]
-    lines += [")", '"""By term of ``bench.fit_kind.basis`` and kind."""', ""]
-    return "\n".join(lines)
 
 
 if __name__ == "__main__":

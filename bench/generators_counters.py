@@ -9,7 +9,6 @@ spin touch neither. A second is missing now and then, and figures jitter as mean
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from bench.generators_jobs import Floats, Pod, Rng
 from bench.generators_jobs import pod as make_pod
@@ -101,18 +100,14 @@ def _counters(pod: Pod, inside: Inside, rng: Rng) -> dict[str, Floats]:
     if pod.gpus > 1:
         counters["nvlink_mb_per_s"] = rng.uniform(*inside.nvlink_mb) * np.clip(util / 100, 0, 1)
     missing = rng.uniform(size=util.size) < 0.004  # they come from one call
-    missing |= _false_zeros(counters, pod.values["power_pct"])
-    return {name: np.where(missing, np.nan, values) for name, values in counters.items()}
-
-
-def _false_zeros(counters: dict[str, Floats], power_pct: Floats) -> npt.NDArray[np.bool_]:
-    """Tell in which seconds a collector leaves the counters out."""
+    # In which seconds a collector leaves the counters out
     names, left_out, false_zeros = ("sm_active_pct", "tensor_active_pct", "dram_active_pct"), [], FalseZeros()
-    for power, *figures in zip(power_pct, *(counters[name] for name in names), strict=True):
+    for power, *figures in zip(pod.values["power_pct"], *(counters[name] for name in names), strict=True):
         told = dict(zip(names, figures, strict=True))
         gpu = Gpu(uuid="GPU-1", index=0, power_w=power, power_limit_w=100, **told)
         left_out.append(false_zeros.drop(gpu).sm_active_pct is None)
-    return np.array(left_out)
+    missing |= np.array(left_out)
+    return {name: np.where(missing, np.nan, values) for name, values in counters.items()}
 
 
 def _follows(whole: Floats, share: Range, rng: Rng, most: float = 100) -> Floats:

@@ -50,17 +50,6 @@ class Run:
     wanted: int = 1
 
 
-def _busy(parts: Iterator[tuple[float, float]], seconds: int) -> Floats:
-    """How busy a GPU is at each point: ``parts`` are pairs of duration (s) and level (0-1)."""
-    out, at = np.zeros(seconds * FINE), 0.0
-    for lasts, level in parts:
-        first, at = round(at * FINE), at + lasts
-        out[first : round(at * FINE)] = level
-        if at >= seconds:
-            break
-    return out
-
-
 def _step(
     rng: Rng, step: float, duty: float, jitter: float, level: float = 0.97
 ) -> Iterator[tuple[float, float]]:
@@ -99,7 +88,13 @@ def _gpus(
     seed = int(rng.integers(1 << 60))
     found = []
     for _ in range(count):
-        one = _busy(parts(np.random.default_rng(seed)), seconds)
+        # How busy a GPU is at each point: parts are pairs of duration (s) and level (0-1)
+        one, at = np.zeros(seconds * FINE), 0.0
+        for lasts, level in parts(np.random.default_rng(seed)):
+            first, at = round(at * FINE), at + lasts
+            one[first : round(at * FINE)] = level
+            if at >= seconds:
+                break
         late = int(rng.integers(0, 4))
         uneven = np.where(one > STILL, np.clip(one + 0.03 * rng.normal(size=one.size), 0, 1), one)
         found.append(np.concatenate((np.zeros(late), uneven))[: one.size])

@@ -239,19 +239,17 @@ class Replayed:
             return None
         return self.insights[-1].bottleneck in self.truth.limit
 
-    def _answers(self, series: str) -> list[tuple[float, float, list[float]]]:
-        """From when until when which periods were told of a series."""
-        said = sorted(self.cycles.get(series, []), key=lambda answer: answer[0])
-        ends = [*(begin_s for begin_s, _ in said[1:]), self.truth.len_s]
-        return [
-            (begin_s, end_s, periods_of(rhythm)) for (begin_s, rhythm), end_s in zip(said, ends, strict=False)
-        ]
-
     def score_cycles(self) -> CycleScore:
         """What was told of the series of which something is known."""
         score = CycleScore()
         for series, truth in self.truth.series.items():
-            answers = self._answers(series)
+            # From when until when which periods were told of a series
+            said = sorted(self.cycles.get(series, []), key=lambda answer: answer[0])
+            ends = [*(begin_s for begin_s, _ in said[1:]), self.truth.len_s]
+            answers = [
+                (begin_s, end_s, periods_of(rhythm))
+                for (begin_s, rhythm), end_s in zip(said, ends, strict=False)
+            ]
             if truth.none is not None:
                 score.wrong += any(periods and not self._is_accepted(periods[0]) for _, _, periods in answers)
             for span in truth.spans:

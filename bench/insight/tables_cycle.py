@@ -192,7 +192,8 @@ def delays(report: TableReport, seeds: range) -> None:
     change, end = REST + BUSY, REST + 2 * BUSY
     for (one, other, _), said in zip(jobs, changes, strict=True):
         events["locked"].append((one, (_first(said, REST, one) - REST) / one))
-        events["old dropped"].append((one, (_first_off(said, change, one) - change) / one))
+        first_off = next((second for second, now in said if second >= change and _off(now, one)), np.inf)
+        events["old dropped"].append((one, (first_off - change) / one))
         events["new found"].append((other, (_first(said, change, other) - change) / other))
         ended = next((second for second, period in said if second >= end and period is None), np.inf)
         events["end seen"].append((other, (ended - end) / other))
@@ -229,7 +230,3 @@ def _watched(report: TableReport, seeds: range) -> None:
 
 def _first(said: Changes, since: int, period: float) -> float:
     return next((second for second, now in said if second >= since and not _off(now, period)), np.inf)
-
-
-def _first_off(said: Changes, since: int, period: float) -> float:
-    return next((second for second, now in said if second >= since and _off(now, period)), np.inf)

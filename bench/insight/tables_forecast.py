@@ -216,18 +216,6 @@ def fills(report: TableReport, seeds: range) -> None:
     report.table("fills", f"memory that fills up, {len(seeds)} series of each", heads, rows)
 
 
-def _runs_out(kind: str) -> str:
-    verdicts = ((LEAKS, "yes"), (ENDED, "until it ends"), (INDISTINCT, "no, though it looks so"))
-    return next((verdict for curves, verdict in verdicts if kind in curves), "no")
-
-
-def _taken_back(said: npt.NDArray[np.bool_], series: Floats) -> float:
-    """How often what was said of a series, shape (moments, n), was taken back before it was full."""
-    full = np.maximum.accumulate(series >= FULL, axis=0)[::EVERY]
-    back = (said[:-1] & ~said[1:] & ~full[1:]).sum(axis=0)
-    return float(back[said.any(axis=0)].mean())
-
-
 def exhaustion(report: TableReport, seeds: range) -> None:
     """Leaks are announced, and stay so until they end; harmless curves are not."""
     rows: list[list[Cell]] = []
@@ -242,8 +230,14 @@ def exhaustion(report: TableReport, seeds: range) -> None:
         figures: list[Cell] = [None, None, None]
         if announced.any():
             over = float(np.median(last - ends)) if kind in ENDED else None
-            figures = [float(np.median(first)), _taken_back(said, series), over]
-        rows.append([kind, _runs_out(kind), 100 * float(announced.mean()), *figures,
+            # How often what was said of a series, shape (moments, n), was taken back before it was full
+            full = np.maximum.accumulate(series >= FULL, axis=0)[::EVERY]
+            back = (said[:-1] & ~said[1:] & ~full[1:]).sum(axis=0)
+            taken_back = float(back[said.any(axis=0)].mean())
+            figures = [float(np.median(first)), taken_back, over]
+        verdicts = ((LEAKS, "yes"), (ENDED, "until it ends"), (INDISTINCT, "no, though it looks so"))
+        runs_out = next((verdict for curves, verdict in verdicts if kind in curves), "no")
+        rows.append([kind, runs_out, 100 * float(announced.mean()), *figures,
                      100 * float(fires.any(axis=0).mean())])  # fmt: skip
     title = f"memory announced to run out, % of {len(seeds)} series of each curve"
     heads = ["curve", "runs out", OURS, "first after s", "taken back", "over after s", "predict_linear"]

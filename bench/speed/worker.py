@@ -84,7 +84,18 @@ def own_command(name: str, environment: Callable[[Topics], dict[str, str]]) -> C
 def peer(name: str, title: str) -> Contender:
     """A peer, by its folder in ``bench/peers``, in its own environment."""
     folder = PEERS / name
-    python = str(_environment_of(folder) / "bin" / "python")
+    # Its virtual environment in the cache, made anew when its requirements have changed
+    wanted = (folder / "requirements.txt").read_text()
+    made = cache_folder() / f"peer-{folder.name}"
+    installed = made / "installed.txt"
+    with locked(made.name):
+        if not installed.exists() or installed.read_text() != wanted:
+            print(f"installing {folder.name}", flush=True)
+            subprocess.run([sys.executable, "-m", "venv", "--clear", str(made)], check=True)
+            pip = [str(made / "bin" / "pip"), "install", "--quiet", "--disable-pip-version-check"]
+            subprocess.run([*pip, "--requirement", str(folder / "requirements.txt")], check=True)
+            installed.write_text(wanted)
+    python = str(made / "bin" / "python")
     # Plain Faust sends a window when the next one begins; it does not wait for late samples.
     late_s = 0 if name == "faust" else truth.LATENESS_S
 
@@ -110,21 +121,6 @@ def peer(name: str, title: str) -> Contender:
         late_s=late_s,
         group=None if name in ("bytewax", "pathway") else (lambda topics: topics.group),
     )
-
-
-def _environment_of(folder: Path) -> Path:
-    """Its virtual environment in the cache, made anew when its requirements have changed."""
-    wanted = (folder / "requirements.txt").read_text()
-    made = cache_folder() / f"peer-{folder.name}"
-    installed = made / "installed.txt"
-    with locked(made.name):
-        if not installed.exists() or installed.read_text() != wanted:
-            print(f"installing {folder.name}", flush=True)
-            subprocess.run([sys.executable, "-m", "venv", "--clear", str(made)], check=True)
-            pip = [str(made / "bin" / "pip"), "install", "--quiet", "--disable-pip-version-check"]
-            subprocess.run([*pip, "--requirement", str(folder / "requirements.txt")], check=True)
-            installed.write_text(wanted)
-    return made
 
 
 @dataclass

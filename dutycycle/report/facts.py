@@ -162,6 +162,16 @@ def _use(gathered: Gathered, view: View, place: int) -> GpuUse:
     working = ticks["working_pct"]
     known, judged = np.isfinite(util), np.isfinite(working)
     untouched = ticks["untouched"]
+    # Counted as in the ledger; unknown where nothing measured it.
+    energy_j: float | None = None
+    carried = (nan, 0.0, 0.0, nan, 0.0)
+    for counter_j, power_w, seconds in zip(
+        ticks["energy_j"].tolist(), ticks["power_w"].tolist(), lasted.tolist(), strict=True
+    ):
+        joules, *rest = joules_of_tick(counter_j, power_w, seconds, *carried)
+        carried = (rest[0], rest[1], rest[2], rest[3], rest[4])
+        if not isnan(joules):
+            energy_j = (energy_j or 0.0) + joules
     return GpuUse(
         name=gpu.name,
         node=traced.node,
@@ -171,7 +181,7 @@ def _use(gathered: Gathered, view: View, place: int) -> GpuUse:
         working_s=float((working * lasted)[judged].sum() / 100) if judged.any() else None,
         idle_s=float(lasted[known & (util < _IDLE_PCT)].sum()) if known.any() else None,
         untouched_s=(float(lasted[untouched == 1].sum()) if np.isfinite(untouched).any() else None),
-        energy_j=_energy_j(ticks),
+        energy_j=energy_j,
         util_mean=ticks.mean("gpu_util_pct"),
         util_max=ticks.most("gpu_util_high_pct"),
         sm_mean=ticks.mean("sm_active_pct"),
@@ -191,20 +201,6 @@ def _use(gathered: Gathered, view: View, place: int) -> GpuUse:
 def of_peak(ticks: FrameTicks, model: str | None) -> Floats:
     """Give the tensor use of peak of each tick; NaN where it, or the peak of the model, is not known."""
     return ticks["tensor_active_pct"] * ticks["sm_clock_mhz"] / (peak_mhz(model) or np.nan)
-
-
-def _energy_j(ticks: FrameTicks) -> float | None:
-    """Return the joules of a GPU's ticks, counted as in the ledger; None where nothing measured it."""
-    total: float | None = None
-    carried = (nan, 0.0, 0.0, nan, 0.0)
-    for counter_j, power_w, seconds in zip(
-        ticks["energy_j"].tolist(), ticks["power_w"].tolist(), ticks.durations_s().tolist(), strict=True
-    ):
-        joules, *rest = joules_of_tick(counter_j, power_w, seconds, *carried)
-        carried = (rest[0], rest[1], rest[2], rest[3], rest[4])
-        if not isnan(joules):
-            total = (total or 0.0) + joules
-    return total
 
 
 def _throttled(gathered: Gathered, codes: np.ndarray) -> dict[str, float] | None:

@@ -103,21 +103,15 @@ def _arrivals(chance: np.random.Generator, chosen: list[int], span: float) -> li
     """Return times of arrival: of a sweep all at once, else at random, three times as often by day as by
     night."""
     events = 1 + sum(program != other for program, other in pairwise(chosen))
-    moments = np.sort(_by_day(chance, events, span)).tolist()
+    moments: list[float] = []
+    while len(moments) < events:
+        moment = float(chance.uniform(0, span))
+        if chance.random() * 1.5 < 1 + 0.5 * np.sin(2 * np.pi * moment / _DAY_S):
+            moments.append(moment)
+    moments.sort()
     arrivals, at = [], 0
     for number, program in enumerate(chosen):
         if number and program != chosen[number - 1]:
             at += 1
         arrivals.append(moments[at])
     return arrivals
-
-
-def _by_day(
-    chance: np.random.Generator, count: int, span: float
-) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    arrivals: list[float] = []
-    while len(arrivals) < count:
-        at = float(chance.uniform(0, span))
-        if chance.random() * 1.5 < 1 + 0.5 * np.sin(2 * np.pi * at / _DAY_S):
-            arrivals.append(at)
-    return np.array(arrivals)

@@ -6,7 +6,7 @@ these nodes are kept.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -75,18 +75,6 @@ async def _read(wanted: ExtractRequest, settings: Settings, sorting: Sorting, ti
         for message in await read_all(settings, "profiles", timeout_s):  # often after the job: they all count
             sorting.add(trace_record(message, min(max(message.ts_ms, wanted.start_ms), wanted.end_ms - 1)))
     named = sorting.count
-    await _read_ticks(wanted, settings, sorting, nodes, timeout_s)
-    if sorting.count == named:
-        raise NotMeasuredError(f"nothing of {wanted.name or 'any node'} was measured {_times_text(wanted)}")
-
-
-async def _read_ticks(
-    wanted: ExtractRequest,
-    settings: Settings,
-    sorting: Sorting,
-    nodes: Collection[str] | None,
-    timeout_s: float,
-) -> None:
     done = 0
     # A collector of before has no events of GPUs; without any other topic it is no cluster of ours.
     younger = await topics_there(settings, [full_name(settings.topic_prefix, _YOUNGER)])
@@ -99,6 +87,8 @@ async def _read_ticks(
             done += len(messages)
             progress.whole = done + left
             progress.show(done, sorting.count)
+    if sorting.count == named:
+        raise NotMeasuredError(f"nothing of {wanted.name or 'any node'} was measured {_times_text(wanted)}")
 
 
 async def read_all(settings: Settings, topic: str, timeout_s: float) -> list[Message]:

@@ -79,7 +79,9 @@ def most_steps(processes: Iterable[TracedProcess]) -> tuple[TracedProcess, Loop]
 
 
 def _summed(before: Loop, now: Loop) -> Loop:
-    samples = None if before.samples is None and now.samples is None else _plus(before.samples, now.samples)
+    samples = None
+    if before.samples is not None or now.samples is not None:
+        samples = (before.samples or 0) + (now.samples or 0)
     return replace(
         now, steps=before.steps + now.steps, seconds=before.seconds + now.seconds, samples=samples,
         longest_s=max(
@@ -87,10 +89,6 @@ def _summed(before: Loop, now: Loop) -> Loop:
         ),
         loss_scale=before.loss_scale if now.loss_scale is None else now.loss_scale,
     )  # fmt: skip
-
-
-def _plus(first: int | None, other: int | None) -> int:
-    return (first or 0) + (other or 0)
 
 
 def named(

@@ -64,7 +64,9 @@ class TraceSamples:
             for number, record in self._reader:
                 topic = short_name(self._prefix, record.topic) or short_name(DEFAULT_PREFIX, record.topic)
                 if topic is None:
-                    self._refuse(TraceError(path, number, self._unknown(record.topic)))
+                    known = ", ".join(self._prefix + name for name in SAMPLE_TOPICS)
+                    why = f"topic {record.topic!r:.120} is none of {known}; another prefix is given with "
+                    self._refuse(TraceError(path, number, f"{why}--topic-prefix"))
                 elif (sample := self._sample(topic, number, record)) is not None:
                     yield sample
             self._before += Path(path).stat().st_size if self.size is not None else 0
@@ -88,10 +90,6 @@ class TraceSamples:
         self.bad += 1
         if self._tell is not None and self.bad <= _NAMED:
             self._tell(f"left out: {error}")
-
-    def _unknown(self, topic: str) -> str:
-        known = ", ".join(self._prefix + name for name in SAMPLE_TOPICS)
-        return f"topic {topic!r:.120} is none of {known}; another prefix is given with --topic-prefix"
 
 
 def no_samples(traces: Iterable[str]) -> DutycycleError:

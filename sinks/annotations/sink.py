@@ -255,23 +255,31 @@ class AnnotationSink:
         if error.reason != "timeout":
             self._silent = 0
         if isinstance(error, GoneError):
-            self._gone(target, error)
+            # Should the object be there later, the next record tells.
+            if isinstance(error, ForbiddenKindError):
+                self._forbidden.add(target, error)
+            elif isinstance(error, NoKindError):
+                self._telemetry.emit(NO_KIND, f"{target}: {error}")
+            else:
+                self._forbidden.allowed(target, "get")
+                self._gone_objects.add(target)
+                self._telemetry.emit(OBJECT_GONE, str(target), kind=target.kind)
+            self._forget(target)
         elif isinstance(error, BusyError):
-            self._later(target, error)
+            # Where nothing else would fare better, everything is held back for as long.
+            self._telemetry.emit(WRITE_RETRIED, f"{target}: {error}", sink=self.name, reason=error.reason)
+            self._silent += error.reason == "timeout"
+            everything = error.everything or self._silent >= WRITERS  # it hangs, and not for one object alone
+            whose = None if everything else target
+            failures = self._failures[whose] = self._failures.get(whose, 0) + 1
+            backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, chance=self._chance, failures=failures - 1)
+            until = self._clock() + (error.retry_after_s or 0.0) + backoff.next_s()
+            if everything:
+                self._telemetry.raise_condition(SINK_AWAY, self.name, f"{error}; trying again")
+                self._plan.hold(until)
+            self._plan.failed(target, until)
         else:
             await self._refused(target, error)
-
-    def _gone(self, target: Target, error: GoneError) -> None:
-        """Forget an object that is gone; should it be there later, the next record tells."""
-        if isinstance(error, ForbiddenKindError):
-            self._forbidden.add(target, error)
-        elif isinstance(error, NoKindError):
-            self._telemetry.emit(NO_KIND, f"{target}: {error}")
-        else:
-            self._forbidden.allowed(target, "get")
-            self._gone_objects.add(target)
-            self._telemetry.emit(OBJECT_GONE, str(target), kind=target.kind)
-        self._forget(target)
 
     def _succeeded(self, target: Target, written: Written | None) -> None:
         self._failures.pop(target, None)
@@ -284,20 +292,6 @@ class AnnotationSink:
             count_writes(self._telemetry, self.name)
         if self._plan.is_over(target):
             self._forget(target)
-
-    def _later(self, target: Target, error: BusyError) -> None:
-        """Try again later; where nothing else would fare better, hold everything back for as long."""
-        self._telemetry.emit(WRITE_RETRIED, f"{target}: {error}", sink=self.name, reason=error.reason)
-        self._silent += error.reason == "timeout"
-        everything = error.everything or self._silent >= WRITERS  # it hangs, and not for one object alone
-        whose = None if everything else target
-        failures = self._failures[whose] = self._failures.get(whose, 0) + 1
-        backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, chance=self._chance, failures=failures - 1)
-        until = self._clock() + (error.retry_after_s or 0.0) + backoff.next_s()
-        if everything:
-            self._telemetry.raise_condition(SINK_AWAY, self.name, f"{error}; trying again")
-            self._plan.hold(until)
-        self._plan.failed(target, until)
 
     async def _refused(self, target: Target, error: KubeError) -> None:
         """Count it; the record goes to the dead letters once, until a write of this object succeeds.

@@ -88,11 +88,23 @@ class Culler:
         if any(self._is_kept(pod["metadata"]) for pod in pods if pod["metadata"]["uid"] in proven):
             return
         if self._policy.dry_run:
-            await self._say_once(workload, now_ms)
+            if (workload.job.uid, workload.since_ms) not in self._announced:
+                note = (
+                    f"{_evidence(workload)}. It would be stopped, if this were no dry run; {self._exempt()}"
+                )
+                await self._write_event(workload, WOULD_STOP, note, now_ms)
+                self._telemetry.emit(CULL_ANNOUNCED, f"{workload}: {note}")
+                self._announced.add((workload.job.uid, workload.since_ms))
             return
         announced_ms = self._ledger.announced_ms(workload)
         if announced_ms is None:
-            await self._announce(workload, now_ms)
+            note = (
+                f"{_evidence(workload)}. If that goes on it is stopped after "
+                f"{rfc3339(now_ms + self._policy.notice_ms)}; {self._exempt()}"
+            )
+            await self._write_event(workload, STOPS, note, now_ms)  # who is to know of it knows first
+            await self._ledger.announce(workload, now_ms)
+            self._telemetry.emit(CULL_ANNOUNCED, f"{workload}: {note}")
         elif now_ms - announced_ms >= self._policy.notice_ms and self._has_room(now_ms):
             await self._stop(workload, stop, meta["resourceVersion"], now_ms)
 
@@ -108,22 +120,6 @@ class Culler:
         limit = f"{self._policy.daily} were stopped today: what else is idle is stopped tomorrow"
         self._telemetry.raise_condition(CULL_LIMIT, "", limit)
         return False
-
-    async def _say_once(self, workload: IdleWorkload, now_ms: int) -> None:
-        if (workload.job.uid, workload.since_ms) not in self._announced:
-            note = f"{_evidence(workload)}. It would be stopped, if this were no dry run; {self._exempt()}"
-            await self._write_event(workload, WOULD_STOP, note, now_ms)
-            self._telemetry.emit(CULL_ANNOUNCED, f"{workload}: {note}")
-            self._announced.add((workload.job.uid, workload.since_ms))
-
-    async def _announce(self, workload: IdleWorkload, now_ms: int) -> None:
-        note = (
-            f"{_evidence(workload)}. If that goes on it is stopped after "
-            f"{rfc3339(now_ms + self._policy.notice_ms)}; {self._exempt()}"
-        )
-        await self._write_event(workload, STOPS, note, now_ms)  # who is to know of it knows first
-        await self._ledger.announce(workload, now_ms)
-        self._telemetry.emit(CULL_ANNOUNCED, f"{workload}: {note}")
 
     async def _stop(self, workload: IdleWorkload, stop: Stop, version: str, now_ms: int) -> None:
         entry = {

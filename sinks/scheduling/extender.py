@@ -92,7 +92,13 @@ class Extender:
             answer: object
             body = self._bodies.pop() if self._bodies else bytearray()
             try:
-                await _receive(request, body)
+                length = 0  # of what takes the place of an earlier request's body
+                while chunk := await request.content.readany():
+                    body[length : length + len(chunk)] = chunk
+                    length += len(chunk)
+                    if length > LARGEST:
+                        raise web.HTTPRequestEntityTooLarge(max_size=LARGEST, actual_size=length)
+                del body[length:]
                 answer, code = ask(self._questions.read(body)), 200
             except (BadRequestError, *_ODD) as error:
                 detail = f"no request of a kube-scheduler: {type(error).__name__}: {error}"
@@ -143,7 +149,11 @@ class Extender:
         known = self._attempts.get(uid)
         if known and 0 <= now - known.at < _ATTEMPT_S and all(map(known.scores.__contains__, names)):
             return known
-        prediction, scores = self._scores(pod, names, now)
+        prediction = self._known.prediction(pods.template_of_pod(pod))
+        ranks = self._known.ranks(pods.job_uid(pod), pods.group(pod))
+        need = pods.need(pod, prediction, sum(ranks.values()))
+        need = replace(need, leaves_out_sick=self._leaves_out_sick)
+        scores = score(self._known.nodes(names, ranks, round(now * 1000)), need)
         are_all_blocked = bool(scores.are_blocked().all())
         attempt = _Attempt(
             now,
@@ -159,27 +169,6 @@ class Extender:
             while len(self._attempts) > _MOST_ATTEMPTS:
                 self._attempts.popitem(last=False)
         return attempt
-
-    def _scores(
-        self, pod: pods.Object, names: Sequence[str], now: float
-    ) -> tuple[Prediction | None, NodeScores]:
-        """Return what it will need, and each node's score, in the order of ``names``."""
-        prediction = self._known.prediction(pods.template_of_pod(pod))
-        ranks = self._known.ranks(pods.job_uid(pod), pods.group(pod))
-        need = pods.need(pod, prediction, sum(ranks.values()))
-        need = replace(need, leaves_out_sick=self._leaves_out_sick)
-        return prediction, score(self._known.nodes(names, ranks, round(now * 1000)), need)
-
-
-async def _receive(request: web.Request, body: bytearray) -> None:
-    """Put the body of a request in the place of what ``body`` held."""
-    length = 0
-    while chunk := await request.content.readany():
-        body[length : length + len(chunk)] = chunk
-        length += len(chunk)
-        if length > LARGEST:
-            raise web.HTTPRequestEntityTooLarge(max_size=LARGEST, actual_size=length)
-    del body[length:]
 
 
 async def _send_nodes(request: web.Request, answer: dict[str, Any]) -> web.StreamResponse:

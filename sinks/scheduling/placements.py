@@ -74,21 +74,18 @@ class Placements:
                     if self._unsent is None:
                         reachability.mark_up()
                         self._unsent = await self._waiting.get()
-                    await self._send(producer, self._unsent)
+                    try:
+                        value, ts_ms = encode(self._unsent), self._unsent.ts_ms
+                        sent = await producer.send(self._topic, self._unsent.uid, value, ts_ms)
+                        await producer.settle([sent])
+                    except RecordRefusedError as error:
+                        self._dropped(self._unsent, "refused", f": {error}")
                     self._unsent = None
                     self._waiting.task_done()
             finally:
                 await producer.abort()
 
         await retry_until_reachable(send, reachability)
-
-    async def _send(self, producer: Producer, placement: Placement) -> None:
-        try:
-            await producer.settle(
-                [await producer.send(self._topic, placement.uid, encode(placement), placement.ts_ms)]
-            )
-        except RecordRefusedError as error:
-            self._dropped(placement, "refused", f": {error}")
 
     def _dropped(self, placement: Placement, reason: str, detail: str = "") -> None:
         self._telemetry.emit(

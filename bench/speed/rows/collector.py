@@ -36,7 +36,16 @@ def collector(bench: Bench) -> None:
         with working(
             _collect(world, bench.folder), topics, bench.folder, bench.last, signal.SIGTERM
         ) as worker:
-            _measure(bench, worker)
+            warm, seconds = bench.size.collector_s
+            worker.wait(lambda: _measured(worker, "nvml") > 0)
+            time.sleep(warm)
+            bench.add("collector.cpu_pct", _cpu_pct(worker, seconds), "% of a core")
+            bench.add("collector.memory_mb", worker.memory_mb(), "MB resident")
+            took_ms = list(_ticks_ms(worker, seconds))
+            bench.add(
+                "collector.tick_ms", quantiles(took_ms, n=100)[49], f"ms, the middle of {len(took_ms)} ticks"
+            )
+            bench.add("collector.tick_p99_ms", quantiles(took_ms, n=100, method="inclusive")[98], "ms")
             replace(driver, spins=True).write(world)
             spinning = _cpu_pct(worker, bench.size.collector_s[1])
             bench.add("collector.spinning_cpu_pct", spinning, "% of a core, if the driver spins")
@@ -48,17 +57,6 @@ def collector(bench: Bench) -> None:
         "The calls sleep, so that the CPU is the collector's own. A driver that waits for the GPU's own "
         f"processor (GSP) does so on a CPU: with its time it is {spinning:.1f} % of a core",
     )
-
-
-def _measure(bench: Bench, worker: Worker) -> None:
-    warm, seconds = bench.size.collector_s
-    worker.wait(lambda: _measured(worker, "nvml") > 0)
-    time.sleep(warm)
-    bench.add("collector.cpu_pct", _cpu_pct(worker, seconds), "% of a core")
-    bench.add("collector.memory_mb", worker.memory_mb(), "MB resident")
-    took_ms = list(_ticks_ms(worker, seconds))
-    bench.add("collector.tick_ms", quantiles(took_ms, n=100)[49], f"ms, the middle of {len(took_ms)} ticks")
-    bench.add("collector.tick_p99_ms", quantiles(took_ms, n=100, method="inclusive")[98], "ms")
 
 
 def _cpu_pct(worker: Worker, seconds: float) -> float:

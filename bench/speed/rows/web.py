@@ -51,7 +51,14 @@ def web(bench: Bench) -> None:
     try:
         url = server.new_database()
         bench.say(f"web: {jobs:,} jobs into PostgreSQL")
-        _fill_records(url, jobs)
+        first_ms = (time.time_ns() // 1_000_000 // HOUR_MS - _HOURS) * HOUR_MS
+        insert_jobs(
+            url, ((f"u{at}", f"train-{at}", first_ms + at % _HOURS * HOUR_MS) for at in range(jobs)), _TEAMS
+        )
+        engine = create_engine(url)
+        with engine.begin() as connection:  # as autovacuum does where rows come in over weeks
+            connection.execute(text("ANALYZE"))
+        engine.dispose()
         settings = Settings(broker=bench.broker.url, topic_prefix=topics.prefix, partitions=PARTITIONS)
         asyncio.run(ensure_topics(settings, list(TOPICS)))
         began = round(time.time()) - START_MS // 1000
@@ -76,17 +83,6 @@ def web(bench: Bench) -> None:
     finally:
         server.discard()
     topics.delete()
-
-
-def _fill_records(url: str, jobs: int) -> None:
-    first_ms = (time.time_ns() // 1_000_000 // HOUR_MS - _HOURS) * HOUR_MS
-    insert_jobs(
-        url, ((f"u{at}", f"train-{at}", first_ms + at % _HOURS * HOUR_MS) for at in range(jobs)), _TEAMS
-    )
-    engine = create_engine(url)
-    with engine.begin() as connection:  # as autovacuum does where rows come in over weeks
-        connection.execute(text("ANALYZE"))
-    engine.dispose()
 
 
 def _ticks(began: int, stop: threading.Event) -> Iterator[list[Sample]]:

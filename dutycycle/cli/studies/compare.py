@@ -2,7 +2,6 @@
 
 import argparse
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 
 import orjson
@@ -52,7 +51,16 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     traces = [_trace(run) for run in args.runs]
     subject = {} if args.job is args.pod is None else {"job": args.job, "pod": args.pod}
     runs = []
-    for name, trace in zip(_names(args.runs), traces, strict=True):
+    # Runs are called by short names, and no two alike.
+    paths = [Path(path).absolute() for path in args.runs]
+    names = [path.name.split(".")[0] or path.name for path in paths]
+    if len(set(names)) < len(names):
+        names = [f"{path.parent.name}/{name}" for path, name in zip(paths, names, strict=True)]
+    seen = Counter[str]()
+    for at, name in enumerate(names):
+        seen[name] += 1
+        names[at] = name if seen[name] == 1 else f"{name} ({seen[name]})"
+    for name, trace in zip(names, traces, strict=True):
         try:
             report = report_of_pods(trace, settings, **subject)
         except DutycycleError as error:
@@ -82,16 +90,3 @@ def _trace(given: str) -> str:
     elif not path.exists():
         raise DutycycleError(f"{given}: No such file or directory")
     return str(path)
-
-
-def _names(given: Sequence[str]) -> list[str]:
-    """Return what to call each run: short, and no two alike."""
-    paths = [Path(path).absolute() for path in given]
-    names = [path.name.split(".")[0] or path.name for path in paths]
-    if len(set(names)) < len(names):
-        names = [f"{path.parent.name}/{name}" for path, name in zip(paths, names, strict=True)]
-    seen = Counter[str]()
-    for at, name in enumerate(names):
-        seen[name] += 1
-        names[at] = name if seen[name] == 1 else f"{name} ({seen[name]})"
-    return names

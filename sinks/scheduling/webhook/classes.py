@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
@@ -98,17 +98,21 @@ class PriorityClasses:
             self.ready.set()
         self._seen = set(there)
         for priority in sorted(classes.wanted(self._policy, now_s) - there.keys(), reverse=True):
-            await self._make(priority)
-        await self._delete_useless(there, now_s)
-
-    async def _make(self, priority: int) -> None:
-        try:
-            await self._server.submit(PRIORITY_CLASS, self._class(priority), _MANAGER)
-        except BusyError as error:
-            if error.reason != "409":  # else another replica has just made it
-                raise
-        else:
-            self._seen.add(priority)
+            try:
+                await self._server.submit(PRIORITY_CLASS, self._class(priority), _MANAGER)
+            except BusyError as error:
+                if error.reason != "409":  # else another replica has just made it
+                    raise
+            else:
+                self._seen.add(priority)
+        # Pods whose class is deleted keep their priority: the API server never looks at the class again.
+        useless = {value for value in there if not classes.usable(self._policy, value, now_s)}
+        self._useless_since = {value: self._useless_since.get(value, now_s) for value in useless}
+        for priority, since_s in self._useless_since.items():
+            if now_s - since_s >= self._kept_s:
+                meta = there[priority]
+                with suppress(GoneError):  # another replica was faster
+                    await self._server.delete(PRIORITY_CLASS, meta["name"], None, meta["uid"], "Background")
 
     def _class(self, priority: int) -> dict[str, Any]:
         band = next(
@@ -124,14 +128,3 @@ class PriorityClasses:
             "value": priority, "preemptionPolicy": "Never", "globalDefault": False,
             "description": f"Dutycycle gives and deletes it. Place in the queue: {moment}",
         }  # fmt: skip
-
-    async def _delete_useless(self, there: Mapping[int, Mapping[str, Any]], now_s: float) -> None:
-        """Delete classes that have been useless for a while. Pods that have one keep their priority: the API
-        server never looks at the class again."""
-        useless = {value for value in there if not classes.usable(self._policy, value, now_s)}
-        self._useless_since = {value: self._useless_since.get(value, now_s) for value in useless}
-        for priority, since_s in self._useless_since.items():
-            if now_s - since_s >= self._kept_s:
-                meta = there[priority]
-                with suppress(GoneError):  # another replica was faster
-                    await self._server.delete(PRIORITY_CLASS, meta["name"], None, meta["uid"], "Background")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from dutycycle.kube import resources
 from sinks.scheduling import pods
 from sinks.scheduling.cluster_view import ClusterView
-from sinks.scheduling.core.measured_usage import MeasuredUsage, Owners, owners
+from sinks.scheduling.core.measured_usage import MeasuredUsage, owners
 from sinks.scheduling.core.policy import Policy
 from sinks.scheduling.core.predicted_usage import PredictedUsage, excesses
 from sinks.scheduling.core.prediction import Prediction
@@ -60,9 +60,25 @@ class Queue:
         asked = resources.gpu_request(pod["spec"])
         gpus = 1.0 if asked is None else asked
         job = pods.group(pod) or pods.job_uid(pod)
-        queued = self._of_job(job, now_s)
+        # Pods of a job that come one after the other have one place: all of them shall start together.
+        while self._jobs:
+            first = next(iter(self._jobs))
+            if now_s - self._jobs[first][0] < _TOGETHER_S:
+                break
+            del self._jobs[first]
+        _, queued = self._jobs.get(job or "", (now_s, None))
         if queued is None:
-            queued = self._new(pod, gpus, owned_by, user_class, now_s)
+            prediction = self.known.prediction(pods.template_of_pod(pod))
+            duration_s = None if prediction is None else prediction.middle("duration_s")
+            if now_s - self._sums[0] >= _SUMS_S:
+                self._sums = (now_s, self.measured.used(now_s))
+            used = dict(self._sums[1])
+            for owner, gpu_s in self._predicted.charged(now_s).items():
+                used[owner] = max(used.get(owner, 0.0), gpu_s)
+            excess = excesses(owned_by, used, self.policy.shares)
+            placed: Placed = place(self.policy, now_s, duration_s, gpus, excess, user_class)
+            why = placed.reason if prediction is None else f"{placed.reason}; {prediction.evidence()}"
+            queued = QueuePosition(placed.priority, placed.delay_s, prediction, excess, why)
             if job is not None and charge:
                 self._jobs[job] = (now_s, queued)
         if charge:
@@ -71,28 +87,3 @@ class Queue:
             seconds = self.policy.unknown_s if expected_s is None else expected_s
             self._predicted.charge(owned_by, seconds * gpus, now_s)
         return queued
-
-    def _of_job(self, job: str | tuple[str, str] | None, now_s: float) -> QueuePosition | None:
-        """Return the place of the pods of its job that came just before: all of them shall start together."""
-        while self._jobs:
-            first = next(iter(self._jobs))
-            if now_s - self._jobs[first][0] < _TOGETHER_S:
-                break
-            del self._jobs[first]
-        queued = self._jobs.get(job or "")
-        return None if queued is None else queued[1]
-
-    def _new(
-        self, pod: pods.Object, gpus: float, owned_by: Owners, user_class: str, now_s: float
-    ) -> QueuePosition:
-        prediction = self.known.prediction(pods.template_of_pod(pod))
-        duration_s = None if prediction is None else prediction.middle("duration_s")
-        if now_s - self._sums[0] >= _SUMS_S:
-            self._sums = (now_s, self.measured.used(now_s))
-        used = dict(self._sums[1])
-        for owner, gpu_s in self._predicted.charged(now_s).items():
-            used[owner] = max(used.get(owner, 0.0), gpu_s)
-        excess = excesses(owned_by, used, self.policy.shares)
-        placed: Placed = place(self.policy, now_s, duration_s, gpus, excess, user_class)
-        why = placed.reason if prediction is None else f"{placed.reason}; {prediction.evidence()}"
-        return QueuePosition(placed.priority, placed.delay_s, prediction, excess, why)

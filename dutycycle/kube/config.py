@@ -142,10 +142,16 @@ def _of_kubeconfig(files: str, context: str | None) -> Access:
         loader.load_and_set(configuration)  # type: ignore[no-untyped-call]  # the library's gap
     used = loader.current_context["context"]
     _check_credentials(used.get("user"), merged.config, configuration, complaints)
+    tls = _trusting(configuration.ssl_ca_cert)
+    if configuration.cert_file:
+        tls.load_cert_chain(configuration.cert_file, configuration.key_file)
+    if not configuration.verify_ssl:
+        tls.check_hostname = False
+        tls.verify_mode = ssl.CERT_NONE
     return Access(
         str(configuration.host),
         lambda: configuration.api_key.get("BearerToken"),
-        _tls(configuration),
+        tls,
         configuration.tls_server_name,
         getattr(loader, "proxy", None),  # of the file alone: aiohttp reads the environment's itself
         str(used.get("namespace") or "default"),
@@ -169,16 +175,6 @@ def _check_credentials(
     else:
         return
     raise UnusableConfigError(f"credentials cannot be got: {problem}")
-
-
-def _tls(configuration: "Configuration") -> ssl.SSLContext:
-    context = _trusting(configuration.ssl_ca_cert)
-    if configuration.cert_file:
-        context.load_cert_chain(configuration.cert_file, configuration.key_file)
-    if not configuration.verify_ssl:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    return context
 
 
 def _trusting(authority: str | None) -> ssl.SSLContext:

@@ -73,7 +73,11 @@ def explain(error: KubeError, what: str, address: str) -> str:
 
 def error_of_answer(status: int, headers: Mapping[str, str], body: bytes) -> KubeError:
     """Return the error of an answer that is no success. 401 is busy: a token that rotated is read anew."""
-    message = f"{status}: {_message(body)}"
+    try:
+        text = str(orjson.loads(body)["message"])  # of the server's ``Status`` object
+    except (ValueError, KeyError, TypeError):
+        text = body.decode("utf-8", "replace")
+    message = f"{status}: {' '.join(text.split())[:_LENGTH]}"
     if status == 404:
         return GoneError(message)
     if status in _BUSY_STATUS or status >= 500:
@@ -96,12 +100,3 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
         return min(max((until - now).total_seconds(), 0.0), _LONGEST_WAIT_S)
     except (ValueError, TypeError):  # no date, or one with a zone and one without
         return None
-
-
-def _message(body: bytes) -> str:
-    """Return what the server's ``Status`` object says, else the beginning of the answer."""
-    try:
-        message = str(orjson.loads(body)["message"])
-    except (ValueError, KeyError, TypeError):
-        message = body.decode("utf-8", "replace")
-    return " ".join(message.split())[:_LENGTH]

@@ -98,7 +98,10 @@ class TopicReader:
                 self.caught_up[self._names[name]].set()
             look_s = time.monotonic() + _LOOK_S
             while True:
-                await self._note_caught_up(consumer, ends)
+                for full_name, topic in self._names.items():
+                    last = {place: end for place, end in ends.items() if place.topic == full_name}
+                    if not self.caught_up[topic].is_set() and await consumer.reached(last):
+                        self.caught_up[topic].set()
                 messages = await consumer.take(_WAIT_S, self._at_once)
                 for message in messages:
                     self.next[TopicPartition(message.topic, message.partition)] = message.offset + 1
@@ -112,10 +115,3 @@ class TopicReader:
                     look_s = time.monotonic() + _LOOK_S
         finally:
             await consumer.stop()
-
-    async def _note_caught_up(self, consumer: Consumer, ends: dict[TopicPartition, int]) -> None:
-        for name, topic in self._names.items():
-            if not self.caught_up[topic].is_set() and await consumer.reached(
-                {place: end for place, end in ends.items() if place.topic == name}
-            ):
-                self.caught_up[topic].set()

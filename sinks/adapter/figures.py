@@ -220,18 +220,15 @@ class Figures:
         if subject.kind == "gpu":
             self._gpus.setdefault(subject.node or "", set()).add(key)
         elif subject.kind == "pod":
-            self._add_up(self._workload_of(subject.pod_uid or ""), window)
-
-    def _add_up(self, workload: str, window: _Means) -> None:
-        """Add a pod's window to the loads of its workload."""
-        if self._shortest_ms is None or window.size_ms < self._shortest_ms:
-            self._shortest_ms = window.size_ms
-            self._loads = {name: SeasonalLoad() for name in self._loads}  # the shorter ones have it, too
-        if window.size_ms == self._shortest_ms:
-            for metric, mean in window.means.items():
-                load = self._loads.get((workload, metric))
-                if load is not None:
-                    load.add(window.start_ms, window.end_ms, mean)
+            workload = self._workload_of(subject.pod_uid or "")
+            if self._shortest_ms is None or window.size_ms < self._shortest_ms:
+                self._shortest_ms = window.size_ms  # what the longer ones said, the shorter ones say, too
+                self._loads = {load_name: SeasonalLoad() for load_name in self._loads}
+            if window.size_ms == self._shortest_ms:
+                for metric, mean in window.means.items():
+                    load = self._loads.get((workload, metric))
+                    if load is not None:
+                        load.add(window.start_ms, window.end_ms, mean)
 
     def _workload_of(self, uid: str) -> str:
         """Return the uid of the pod's topmost owner, or its own."""

@@ -120,7 +120,17 @@ class SeriesRows:
         sample, uses = node.look()
         for gpu in sample.gpus:
             labels = name, str(gpu.index), gpu.uuid
-            _gpu_gauges(rows, labels, gpu)
+            put(rows, m.GPU_INFO, (*labels, gpu.model or ""), 1.0)
+            _gauges(rows, m.GPU_GAUGES, labels, gpu)
+            of_peak = tensor_of_peak_pct(gpu.model, gpu.tensor_active_pct, gpu.sm_clock_mhz)
+            put(rows, m.GPU_TENSOR_OF_PEAK, labels, None if of_peak is None else of_peak / 100)
+            if gpu.throttle is not None:
+                held = set(gpu.throttle) - _NOT_HELD
+                other = held - BY_POWER - BY_HEAT
+                for reason, now in (("power", held & BY_POWER), ("heat", held & BY_HEAT), ("other", other)):
+                    put(rows, m.GPU_THROTTLED, (*labels, reason), float(bool(now)))
+            for mig in gpu.mig or ():
+                _gauges(rows, m.SLICE_GAUGES, (*labels, mig.uuid, mig.profile or ""), mig)
             put(rows, m.GPU_PODS, labels, float(len(uses[gpu.uuid])))
             totals = part.totals.get(gpu.uuid, {}) if part else {}
             for metric, total in _GPU_TOTALS:
@@ -252,24 +262,6 @@ def _with(metric: Metric, names: Labels) -> Metric:
         if metric.labels[: len(of)] == of:
             return replace(metric, labels=(*of, *names, *metric.labels[len(of) :]))
     return metric
-
-
-def _gpu_gauges(rows: Rows, labels: Labels, gpu: Gpu) -> None:
-    put(rows, m.GPU_INFO, (*labels, gpu.model or ""), 1.0)
-    _gauges(rows, m.GPU_GAUGES, labels, gpu)
-    of_peak = tensor_of_peak_pct(gpu.model, gpu.tensor_active_pct, gpu.sm_clock_mhz)
-    put(rows, m.GPU_TENSOR_OF_PEAK, labels, None if of_peak is None else of_peak / 100)
-    if gpu.throttle is not None:
-        reasons = set(gpu.throttle) - _NOT_HELD
-        for name, now in (
-            ("power", reasons & BY_POWER),
-            ("heat", reasons & BY_HEAT),
-            ("other", reasons - BY_POWER - BY_HEAT),
-        ):
-            put(rows, m.GPU_THROTTLED, (*labels, name), float(bool(now)))
-    for mig in gpu.mig or ():
-        on = (*labels, mig.uuid, mig.profile or "")
-        _gauges(rows, m.SLICE_GAUGES, on, mig)
 
 
 def _gauges(rows: Rows, gauges: Mapping[str, Metric], labels: Labels, device: Gpu | MigDevice) -> None:

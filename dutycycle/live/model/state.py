@@ -9,7 +9,7 @@ from dutycycle.contract.metering import highest_util_pct, with_means
 from dutycycle.contract.records.derived import gpu_subject, node_subject, pod_subject
 from dutycycle.contract.records.health import NodeHealth
 from dutycycle.contract.records.pods import Pod
-from dutycycle.contract.records.samples import CgroupSample, GpuProcess, NvmlSample, PodCgroup
+from dutycycle.contract.records.samples import CgroupSample, GpuProcess, NvmlSample
 from dutycycle.contract.topics import TOPICS
 from dutycycle.live.model.derived import Derived, Lazy
 from dutycycle.live.model.history import ticks_of_each
@@ -220,24 +220,17 @@ class LiveState:
         row.mem_max = most(row.mem_max, host.mem_used_bytes)
         row.history.add(sample.ts_ms, (host.cpu_util_pct, host.mem_used_bytes), ticks_of_each(len(self.rows)))
         for cgroup in sample.pods:
-            self._pod_cgroup(sample, cgroup)
-
-    def _pod_cgroup(self, sample: CgroupSample, cgroup: PodCgroup) -> None:
-        pod = self._sampled_pod(sample, cgroup.uid)
-        if pod is None:
-            return
-        held = cgroup.containers
-        pod.cpu, pod.mem = (
-            added(container.cpu_util_pct for container in held),
-            added(container.mem_used_bytes for container in held),
-        )
-        throttled = [
-            container.cpu_throttled_pct for container in held if container.cpu_throttled_pct is not None
-        ]
-        pod.throttled = max(throttled, default=None)
-        pod.cpu_max, pod.mem_max = most(pod.cpu_max, pod.cpu), most(pod.mem_max, pod.mem)
-        pod.container = f"container {held[0].id[:12]}" if held else ""
-        pod.history.add(sample.ts_ms, (pod.cpu, pod.mem), ticks_of_each(len(self.rows)))
+            pod = self._sampled_pod(sample, cgroup.uid)
+            if pod is None:
+                continue
+            held = cgroup.containers
+            pod.cpu = added(container.cpu_util_pct for container in held)
+            pod.mem = added(container.mem_used_bytes for container in held)
+            throttled = (container.cpu_throttled_pct for container in held)
+            pod.throttled = max((share for share in throttled if share is not None), default=None)
+            pod.cpu_max, pod.mem_max = most(pod.cpu_max, pod.cpu), most(pod.mem_max, pod.mem)
+            pod.container = f"container {held[0].id[:12]}" if held else ""
+            pod.history.add(sample.ts_ms, (pod.cpu, pod.mem), ticks_of_each(len(self.rows)))
 
     def _pod(self, pod: Pod) -> None:
         key = pod_subject(pod.node, pod.uid).key

@@ -38,7 +38,7 @@ _INDEX = re.compile(r"(?:[a-zA-Z_:#/ -]*)([0-9]{1,4})").fullmatch
 Impossible = Counter[tuple[str, float]]
 """Values that no GPU has, by metric, with how many there were."""
 Nameless = Counter[tuple[str, str]]
-"""Samples of no known GPU, by metric and the label that should tell it."""
+"""Samples of no known GPU or pod, by metric and the label that should tell it."""
 
 
 class _Row(NamedTuple):
@@ -55,7 +55,7 @@ class GpuReader:
     """Reads samples of exporters as ``vocabulary`` and ``exporters`` know them.
 
     A value that no GPU has is absent, and counted in ``impossible``. A sample that does not say of which GPU
-    it is can be in no record, and is counted in ``nameless``.
+    it is can be in no record, and is counted in ``nameless``; so is one of a pod that cannot be named.
     """
 
     def __init__(self, vocabulary: Vocabulary, exporters: Exporters) -> None:
@@ -99,7 +99,10 @@ class GpuReader:
                 self.nameless[sample.name, missing] += 1
             elif reading.possible:
                 high = None if sample.high is None else self.vocabulary.read(sample.labels, sample.high)
-                holder = self.exporters.holder_of(sample.labels)
+                named = self.exporters.holder_of(sample.labels)
+                holder = None if named is None else pod_index.placed(named)
+                if named is not None and holder is None:
+                    self.nameless[sample.name, "namespace"] += 1
                 row = _Row(sample, reading, holder, high.value if high and high.possible else None)
                 devices[sample.labels["UUID"]].append(row)
             else:
@@ -120,6 +123,8 @@ def explain_nameless(nameless: Nameless) -> str:
     (name, label), _ = nameless.most_common(1)[0]
     what = "do not say of which GPU they are"
     fix = "have the exporter write it"
+    if label == "namespace":
+        what = "name a pod that nobody knows without its namespace, and count as nobody's"
     if label == "gpu":
         what = "have no index of their GPU, by which peaks and annotations name it"
         fix += ", or a rule of metric_relabel_configs for each UUID"

@@ -23,7 +23,10 @@ _SANDBOX = ("", "POD")
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Names a pod by its names, and the container inside, which is empty for the pod as a whole."""
+    """Names a pod by its names, and the container inside, which is empty for the pod as a whole.
+
+    ``namespace`` is empty where the labels have none.
+    """
 
     namespace: str
     pod: str
@@ -43,12 +46,12 @@ def workloads(labels: SeriesLabels) -> Iterator[tuple[bool, Workload]]:
     """Yield what the labels may mean, the surest first; True where a scrape may have written its own pod
     there."""
     for prefix, suffix in _KINDS:
-        if pod := labels.get(f"{prefix}pod{suffix}"):
+        if pod := labels.get(f"{prefix}pod{suffix}", "").strip():
             container = labels.get(f"{prefix}container{suffix}", "")
             spaces = [f"{prefix}pod_namespace", f"{prefix}namespace"]
             if suffix and not prefix:  # the target has written its own namespace there
                 spaces.insert(1, f"{RENAMED}namespace")
-            namespace = next((labels[name] for name in spaces if labels.get(name)), "")
+            namespace = next((text for name in spaces if (text := labels.get(name, "").strip())), "")
             yield not (prefix or suffix), Workload(namespace, pod, "" if container in _SANDBOX else container)
 
 

@@ -1,7 +1,7 @@
 """Finds the uids of pods by their names. Pure."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from collectors.attribution.cgroup_path import CgroupId, parse_cgroup_path
 from collectors.prometheus.identity.labels import POD_INFO, Workload, workload_of
@@ -99,6 +99,14 @@ class PodIndex:
         """Return the uid of the pod that a series of dcgm-exporter names, which may have it in a label; None
         while it is not known."""
         return labels.get("pod_uid") or self._key_of(who)
+
+    def placed(self, who: Workload) -> Workload | None:
+        """Return a workload with its namespace: that of the only known pod of its name, where the labels have
+        none; else None."""
+        if who.namespace:
+            return who
+        spaces = {namespace for namespace, pod in self._uids if pod == who.pod and namespace}
+        return replace(who, namespace=spaces.pop()) if len(spaces) == 1 else None
 
     def _key_of(self, who: Workload) -> str | None:
         name = who.namespace, who.pod

@@ -397,6 +397,33 @@ def test_the_containers_that_a_gpu_was_given_to(
 
 
 @pytest.mark.parametrize(
+    ("labels", "known", "holder"),
+    [
+        ({"pod": "bert-0"}, ["bert-0"], "bert-0"),
+        ({"pod": " bert-0 ", "namespace": " "}, ["bert-0", "other"], "bert-0"),
+        ({"pod": "bert-0"}, [], None),
+        ({"pod": "bert-0", "namespace": ""}, ["bert-0", "elsewhere/bert-0"], None),
+        ({"pod": " ", "namespace": "team"}, ["bert-0"], ""),
+    ],
+)
+def test_a_pod_without_its_namespace(labels: dict[str, str], known: list[str], holder: str | None) -> None:
+    """It is the only one of its name, or said; the GPU's figures are there all the same."""
+    reader, pod_index = AnswerReader(), PodIndex()
+    pods = [pod_info(name.rpartition("/")[2], f"uid-{name}") for name in known]
+    pod_index.learn_pods(
+        replace(pod, labels={**pod.labels, "namespace": name.rpartition("/")[0] or "ml"})
+        for pod, name in zip(pods, known, strict=True)
+    )
+    (found,) = gpus([dcgm("DEV_GPU_UTIL", 50, **labels)], pod_index, reader)
+    assert found.gpu_util_pct == 50
+    given = Allocation(pod_uid=f"uid-{holder}", namespace="ml", pod=holder) if holder else None
+    assert found.allocated == ((given,) if given else None)
+    assert [
+        left.detail.startswith("1 samples that name a pod that nobody") for left in reader.left_out()
+    ] == ([True] if holder is None else [])
+
+
+@pytest.mark.parametrize(
     ("name", "texts", "before", "value", "pct"),
     [
         ("DEV_GPU_UTIL_RATIO", [], [], 1, 100),

@@ -84,7 +84,8 @@ def read_small(path: str) -> bytes:
 
 
 def field_of(text: bytes, name: bytes) -> int | None:
-    """Return the number after ``name`` in lines of "name number"; None when there is no such line."""
+    """Return the number after ``name`` in lines of "name number"; None when there is no such line, or no
+    number in it."""
     line = name + b" "
     at = 0
     if not text.startswith(line):
@@ -93,4 +94,7 @@ def field_of(text: bytes, name: bytes) -> int | None:
             return None
     begin = at + len(line)
     end = text.find(b"\n", begin)
-    return int(text[begin:end] if end >= 0 else text[begin:])
+    try:
+        return int(text[begin:end] if end >= 0 else text[begin:])
+    except ValueError:
+        return None

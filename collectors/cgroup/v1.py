@@ -54,7 +54,11 @@ def _io(usage: ContainerUsage, files: list[CounterFile], disks: Disks) -> bool:
     sums = {b"Read": 0, b"Write": 0}
     for line in text.splitlines():
         fields = line.split()
-        if len(fields) == 3 and fields[1] in sums and (disks is None or fields[0].decode() in disks):
+        if len(fields) != 3 or fields[1] not in sums:
+            continue
+        if not fields[2].isdigit():  # a sum without it would be another one
+            return True
+        if disks is None or fields[0].decode("ascii", "replace") in disks:
             sums[fields[1]] += int(fields[2])
     usage.io_read, usage.io_write = sums[b"Read"], sums[b"Write"]
     return True

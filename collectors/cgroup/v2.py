@@ -50,16 +50,22 @@ def _memory(usage: ContainerUsage, files: list[CounterFile], _disks: Disks) -> b
 
 
 def _io(usage: ContainerUsage, files: list[CounterFile], disks: Disks) -> bool:
-    """Read ``io.stat``: lines as ``8:0 rbytes=4096 wbytes=0 rios=1 …``; empty for a group without I/O."""
+    """Read ``io.stat``: lines as ``8:0 rbytes=4096 wbytes=0 rios=1 …``; empty for a group without I/O.
+
+    Linux 5.13 to 5.18 puts the name of a device that has none before the next one, on the same line.
+    """
     if (text := files[0].read()) is None:
         return False
     read = written = 0
-    for line in text.decode("ascii").splitlines():
-        device, _, rest = line.partition(" ")
-        if disks is not None and device not in disks:
+    for line in text.decode("ascii", "replace").splitlines():
+        fields = dict(word.split("=", 1) for word in line.split() if "=" in word)
+        names = [word for word in line.split() if "=" not in word]
+        if disks is not None and names[-1:] and names[-1] not in disks:
             continue
-        fields = dict(field.split("=", 1) for field in rest.split() if "=" in field)
-        read += int(fields.get("rbytes", 0))
-        written += int(fields.get("wbytes", 0))
+        try:
+            read += int(fields.get("rbytes", 0))
+            written += int(fields.get("wbytes", 0))
+        except ValueError:  # a sum without it would be another one
+            return True
     usage.io_read, usage.io_write = read, written
     return True

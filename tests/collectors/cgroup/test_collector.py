@@ -426,3 +426,39 @@ def test_where_namespaces_may_not_be_read_their_counters_tell_them_apart(
         file.seek(0)
         file.write(text.replace("eth0: 1000 ", "eth0: 3000 "))
     assert watched.sample().pods[0].net_rx_bytes_per_s == (None if shared else 2000)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("io.stat", "8:0 rbytes=many wbytes=0\n"), ("io.stat", "\xff=1\n"),
+        ("memory.stat", "inactive_file max\n"),
+        ("memory.stat", "inactive_file\n"), ("cpu.stat", "usage_usec \nnr_periods x\n"),
+        ("memory.current", "max\n"), ("memory.max", "\n"),
+    ],
+)  # fmt: skip
+def test_a_file_that_says_no_number_costs_no_other_container(tmp_path: Path, name: str, text: str) -> None:
+    host = FakeHost(tmp_path, "v2")
+    good, bad = (pod_path("systemd", "burstable", UID, container) for container in (A, B))
+    for second in range(2):
+        for path in (good, bad):
+            host.put(
+                path, Counters(cpu_ns=second * SECOND, mem_used=900, inactive_file=200, io=host.io(9, 9))
+            )
+    (folder,) = host.folders(bad)
+    (folder / name).write_text(text, encoding="latin-1")
+    (pod,) = Watched(host).sample().pods
+    measured = {container.id: container.mem_used_bytes for container in pod.containers}
+    assert measured[A] == 700
+    assert measured.get(B) == (None if name in ("memory.stat", "memory.current") else 700)
+
+
+def test_devices_that_share_a_line_of_io(tmp_path: Path) -> None:
+    """As Linux 5.13 to 5.18 writes them."""
+    host = FakeHost(tmp_path, "v2")
+    host.write("proc/diskstats", "8 0 sda 1 0 1 0 1 0 1 0 0 0 0\n")
+    watched = Watched(host)
+    for second in range(2):
+        host.put(POD, Counters(io=f"7:0 8:0 rbytes={5000 * second} wbytes=0 rios=0\n"))
+        container = watched.container()
+    assert (container.io_read_bytes_per_s, container.io_write_bytes_per_s) == (5000, 0)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from dutycycle.contract.records.deadletter import DeadLetter
 from dutycycle.contract.records.derived import Cycle, JobPeaks, NodePeaks, PodPeaks, Trend, WindowAggregate
 from dutycycle.contract.records.health import GpuEvent, NodeHealth
-from dutycycle.contract.records.hours import UsageHour
+from dutycycle.contract.records.hours import HOUR_MS, UsageHour
 from dutycycle.contract.records.insights import Insight, ProfileVerdict, Trials
 from dutycycle.contract.records.models import ModelEvent, ModelForecast, ModelScore
 from dutycycle.contract.records.parts import (
@@ -23,8 +23,7 @@ from dutycycle.contract.records.processes import ProcessSample
 from dutycycle.contract.records.samples import CgroupSample, CudaSample, NvmlSample
 
 DEFAULT_PREFIX = "dutycycle."
-_HOUR_MS = 3_600_000
-_DAY_MS = 24 * _HOUR_MS
+_DAY_MS = 24 * HOUR_MS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

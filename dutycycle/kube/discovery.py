@@ -60,7 +60,12 @@ class Kind:
 POD = Kind("v1", "Pod", "pods", short_names=frozenset({"po"}))
 NODE = Kind("v1", "Node", "nodes", namespaced=False, short_names=frozenset({"no"}))
 EVENT = Kind("v1", "Event", "events")
+CONFIG_MAP = Kind("v1", "ConfigMap", "configmaps")
 PRIORITY_CLASS = Kind("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", namespaced=False)
+
+
+PODS_NOT_ENDED = "status.phase!=Succeeded,status.phase!=Failed"
+"""Selects pods by their fields."""
 
 
 def version_path(api_version: str) -> str:

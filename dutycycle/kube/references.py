@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 JSON = "application/json"
+KubeObject = Mapping[str, Any]
+"""An object of Kubernetes, or a part of it, as JSON."""
 Metadata = Mapping[str, Any]
 """The ``metadata`` of an object, as JSON."""
 Patch = Mapping[str, str | None]

@@ -26,7 +26,6 @@ _MAKERS = re.compile(
 _HELM = re.compile(r"\{\{-? *(?:[.$\w(]|/\*)").search
 _UNRENDERED = ": it looks like a template of Helm: give what helm template RELEASE CHART prints"
 _MOST_VALUES = 1_000_000
-_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # as the API server takes them for names that it makes
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +172,7 @@ def _document(thing: object, where: str) -> ManifestDocument:
         raise SettingError(f"{where}: the {thing['kind']} has no metadata.name")
     if not meta.get("name"):
         # Here, not by the API server: a name that is known beforehand can be looked for after a lost answer.
-        meta = meta | {"name": meta["generateName"] + "".join(secrets.choice(_LETTERS) for _ in range(5))}
+        meta = meta | {"name": meta["generateName"] + random_suffix()}
     meta = {key: value for key, value in meta.items() if key != "namespace" or value is not None}
     for key in ("name", "namespace"):
         if not isinstance(meta.get(key, ""), str):
@@ -189,3 +188,8 @@ def _has_containers(part: object) -> bool:
             return True
         return any(map(_has_containers, part.values()))
     return isinstance(part, list) and any(map(_has_containers, part))
+
+
+def random_suffix() -> str:
+    """Make the end of a name that nobody has yet, of the letters that the API server takes for that."""
+    return "".join(secrets.choice("bcdfghjklmnpqrstvwxz2456789") for _ in range(5))

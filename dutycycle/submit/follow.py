@@ -9,10 +9,10 @@ from dutycycle.contract.backoff import Backoff
 from dutycycle.kube.discovery import POD
 from dutycycle.kube.errors import GoneError, KubeError, RefusedError
 from dutycycle.kube.objects import ApiServer
-from dutycycle.kube.references import Metadata, ObjectRef
+from dutycycle.kube.references import KubeObject, Metadata, ObjectRef
 from dutycycle.submit.objects import Entry, explained
 from dutycycle.submit.outcome import held_back
-from dutycycle.submit.states import JobPodState, Thing, state_of
+from dutycycle.submit.states import JobPodState, state_of
 
 _POLL_S = 1.0
 _EVENTS_S = 3.0
@@ -62,16 +62,16 @@ class JobFollower:
     def __init__(self, server: ApiServer, entries: Sequence[Entry]) -> None:
         self._server = server
         self.entries = [entry for entry in entries if entry.document.has_pods and entry.namespace]
-        self.things: dict[str, Thing] = {}
+        self.things: dict[str, KubeObject] = {}
         self.lost: set[str] = set()
         """Objects of ours that somebody has deleted."""
-        self.pods: dict[str, Thing] = {}
+        self.pods: dict[str, KubeObject] = {}
         self.gone: set[str] = set()
         """Pods that are not there any more."""
         self.root: dict[str, str] = {}
         """From a pod to the object that it belongs to."""
         self.away: dict[str, str] = {}
-        self._events: dict[str, list[Thing]] = {}
+        self._events: dict[str, list[KubeObject]] = {}
         self._owners = Owners({str(entry.uid) for entry in self.entries}, self._read_owner)
 
     async def run(self) -> None:
@@ -87,12 +87,12 @@ class JobFollower:
         except ExceptionGroup as group:  # what one of them raised has ended the others
             raise group.exceptions[0] from group
 
-    def pods_of(self, entry: Entry) -> list[Thing]:
+    def pods_of(self, entry: Entry) -> list[KubeObject]:
         """Return all that it had, oldest first."""
         mine = [pod for uid, pod in self.pods.items() if self.root[uid] == entry.uid]
         return sorted(mine, key=lambda pod: (pod["metadata"]["creationTimestamp"], pod["metadata"]["name"]))
 
-    def state(self, pod: Thing) -> JobPodState:
+    def state(self, pod: KubeObject) -> JobPodState:
         """Tell how a pod is."""
         uid = pod["metadata"]["uid"]
         state = state_of(pod, self._events.get(uid, ()))
@@ -139,7 +139,7 @@ class JobFollower:
                 if event.get("type") == "DELETED":
                     self.gone.add(event["object"]["metadata"]["uid"])
 
-    async def _take(self, pod: Thing) -> None:
+    async def _take(self, pod: KubeObject) -> None:
         uid = pod["metadata"]["uid"]
         if uid not in self.root:
             root = await self._owners.root_of(pod["metadata"])
@@ -199,5 +199,5 @@ class JobFollower:
         await asyncio.sleep(max(backoff.next_s(), min(error.retry_after_s or 0.0, 10.0)))
 
 
-def _happened(event: Thing) -> str:
+def _happened(event: KubeObject) -> str:
     return str(event.get("lastTimestamp") or event.get("eventTime") or event["metadata"]["creationTimestamp"])

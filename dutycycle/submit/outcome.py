@@ -13,7 +13,8 @@ n    it failed: the exit code of the first of its containers that failed
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from dutycycle.submit.states import Thing, exits_of, one_line, state_of
+from dutycycle.kube.references import KubeObject
+from dutycycle.submit.states import exits_of, one_line, state_of
 
 FAILED, TIMED_OUT, NOT_RUN, OF_A_SIGNAL = 1, 124, 125, 128
 _ENDED_WELL = {
@@ -31,7 +32,7 @@ class Outcome:
     words: str
 
 
-def outcome_of(thing: Thing, pods: Collection[Thing]) -> Outcome | None:
+def outcome_of(thing: KubeObject, pods: Collection[KubeObject]) -> Outcome | None:
     """Return the outcome of one object and its pods; None while it has not ended."""
     verdict = _verdict(thing)
     if verdict is None:
@@ -40,7 +41,7 @@ def outcome_of(thing: Thing, pods: Collection[Thing]) -> Outcome | None:
     return Outcome(0, "succeeded") if succeeded else _failure(pods, why)
 
 
-def outcome_of_lost(pods: Collection[Thing]) -> Outcome:
+def outcome_of_lost(pods: Collection[KubeObject]) -> Outcome:
     """Return the outcome of an object that somebody has deleted, perhaps because it had ended
     (``ttlSecondsAfterFinished``)."""
     phases = {(pod.get("status") or {}).get("phase") for pod in pods}
@@ -50,7 +51,7 @@ def outcome_of_lost(pods: Collection[Thing]) -> Outcome:
     return _failure(pods, why) if phases and phases <= {"Succeeded", "Failed"} else Outcome(FAILED, why)
 
 
-def _failure(pods: Collection[Thing], why: str) -> Outcome:
+def _failure(pods: Collection[KubeObject], why: str) -> Outcome:
     exits = sorted(
         ((container_exit, pod) for pod in pods for container_exit in exits_of(pod)),
         key=lambda exit_and_pod: exit_and_pod[0].finished,
@@ -61,7 +62,7 @@ def _failure(pods: Collection[Thing], why: str) -> Outcome:
     return Outcome(first.code, f"failed: {first} of {first.container} in pod {pod['metadata']['name']}")
 
 
-def held_back(thing: Thing) -> str | None:
+def held_back(thing: KubeObject) -> str | None:
     """Tell why an object makes no pods: it is suspended, or its pods are refused; None where it does not
     say."""
     for condition in (thing.get("status") or {}).get("conditions") or ():
@@ -72,7 +73,7 @@ def held_back(thing: Thing) -> str | None:
     return None
 
 
-def _verdict(thing: Thing) -> tuple[bool, str] | None:
+def _verdict(thing: KubeObject) -> tuple[bool, str] | None:
     """Tell whether it has succeeded, and why not; None while it goes on."""
     status = thing.get("status") or {}
     if thing.get("kind") == "Pod":

@@ -16,8 +16,8 @@ from dutycycle.contract.trace import TraceWriter
 from dutycycle.kafka.consumer import Message
 from dutycycle.kafka.reachability import wait_for_broker
 from dutycycle.kafka.topics import topics_there
+from dutycycle.kube.references import KubeObject
 from dutycycle.submit.objects import CannotRunError
-from dutycycle.submit.states import Thing
 from dutycycle.telemetry.events import Telemetry
 from dutycycle.traces.record import trace_record
 from dutycycle.view.reader import TopicReader
@@ -37,7 +37,7 @@ class Records:
         self,
         settings: Settings,
         trace: Path,
-        pods: Callable[[], Mapping[str, Thing]],
+        pods: Callable[[], Mapping[str, KubeObject]],
         patience_s: float = _BROKER_S,
     ) -> None:
         """Collect from the brokers of ``settings`` into ``trace``. ``patience_s``: how long a broker is

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from dutycycle.contract.errors import DutycycleError, SettingError
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.kube.objects import ApiServer
+from dutycycle.kube.references import KubeObject
 from dutycycle.process import stopped_within
 from dutycycle.run.folder import TRACE, run_folder, say, say_where
 from dutycycle.run.report import conclude
@@ -21,7 +22,6 @@ from dutycycle.submit.objects import Entry, Objects, cluster_of
 from dutycycle.submit.outcome import NOT_RUN, OF_A_SIGNAL, Outcome
 from dutycycle.submit.progress import JobProgress
 from dutycycle.submit.records import Records
-from dutycycle.submit.states import Thing
 from dutycycle.submit.view import JobStatusLine, status_of
 
 _LOOK_S = 0.3
@@ -110,7 +110,7 @@ class JobRun:
         self.held_s = 0.0
 
     @property
-    def pods(self) -> Mapping[str, Thing]:
+    def pods(self) -> Mapping[str, KubeObject]:
         """Return the pods as the API server has shown them last, by uid."""
         return self._follower.pods if self._follower is not None else {}
 

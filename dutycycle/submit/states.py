@@ -1,11 +1,10 @@
 """Says how a pod is, in words: what it waits for, that it runs, how it ended. Pure."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
-Thing = Mapping[str, Any]
-"""An object of Kubernetes, as JSON."""
+from dutycycle.kube.references import KubeObject
+
 _PULL = frozenset({"ErrImagePull", "ImagePullBackOff"})
 _NO_IMAGE = frozenset({"InvalidImageName", "ErrImageNeverPull", "ImageInspectError"})
 _NOT_MADE = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
@@ -42,7 +41,7 @@ class Exit:
         return f"exit code {self.code}{reason}"
 
 
-def state_of(pod: Thing, events: Iterable[Thing] = ()) -> JobPodState:
+def state_of(pod: KubeObject, events: Iterable[KubeObject] = ()) -> JobPodState:
     """Return the state of a pod. ``events``: of this pod, oldest first; they tell what is done before a
     container starts."""
     status = pod.get("status") or {}
@@ -71,7 +70,7 @@ def state_of(pod: Thing, events: Iterable[Thing] = ()) -> JobPodState:
     return JobPodState(f"pending{where}: {_before_start(events)}")
 
 
-def exits_of(pod: Thing) -> list[Exit]:
+def exits_of(pod: KubeObject) -> list[Exit]:
     """Return how containers ended with a code other than 0, the first one first; of a restarted one, the
     last."""
     exits = []
@@ -85,7 +84,7 @@ def exits_of(pod: Thing) -> list[Exit]:
     return sorted(exits, key=lambda container_exit: container_exit.finished)
 
 
-def _waiting(pod: Thing) -> JobPodState | None:
+def _waiting(pod: KubeObject) -> JobPodState | None:
     """Return what a container waits for that is more than its start."""
     for container in _containers(pod):
         waiting = (container.get("state") or {}).get("waiting") or {}
@@ -107,7 +106,7 @@ def _waiting(pod: Thing) -> JobPodState | None:
     return None
 
 
-def _unscheduled(status: Thing) -> str:
+def _unscheduled(status: KubeObject) -> str:
     for condition in status.get("conditions") or ():
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
             says = one_line(str(condition.get("message") or ""))
@@ -117,7 +116,7 @@ def _unscheduled(status: Thing) -> str:
     return "no node was chosen yet"
 
 
-def _before_start(events: Iterable[Thing]) -> str:
+def _before_start(events: Iterable[KubeObject]) -> str:
     newest = next(reversed(list(events)), None)
     if newest is None:
         return "its containers are being made"
@@ -127,13 +126,13 @@ def _before_start(events: Iterable[Thing]) -> str:
     return says if newest.get("type") == "Warning" else f"its containers are being made: {says}"
 
 
-def _containers(pod: Thing) -> Iterator[Thing]:
+def _containers(pod: KubeObject) -> Iterator[KubeObject]:
     status = pod.get("status") or {}
     yield from status.get("initContainerStatuses") or ()
     yield from status.get("containerStatuses") or ()
 
 
-def _has_run(pod: Thing) -> bool:
+def _has_run(pod: KubeObject) -> bool:
     states = [
         state
         for container in _containers(pod)

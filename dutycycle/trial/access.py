@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dutycycle.kube.discovery import NODE, POD
+from dutycycle.kube.discovery import NODE, POD, PODS_NOT_ENDED
 from dutycycle.kube.discovery import PRIORITY_CLASS as CLASS
 from dutycycle.kube.errors import BusyError, GoneError, KubeError, RefusedError
 from dutycycle.kube.heartbeat import LABELS
@@ -19,7 +19,6 @@ THE_CLASS: dict[str, Any] = {
     "description": "Trials of Dutycycle: they preempt nobody, and all others go first.",
 }  # fmt: skip
 """Below -10 the cluster autoscaler adds no node for a pod."""
-_NOT_ENDED = "status.phase!=Succeeded,status.phase!=Failed"
 
 
 async def check_class(server: ApiServer, name: str) -> None:
@@ -63,7 +62,7 @@ async def room(server: ApiServer, template: JobTemplate, *, free: bool) -> Room 
     """
     try:
         nodes = [node async for node in server.whole(NODE)]
-        pods = (await server.list_all(POD, _NOT_ENDED))[0] if free else ()
+        pods = (await server.list_all(POD, PODS_NOT_ENDED))[0] if free else ()
     except RefusedError:
         return None
     except KubeError as error:

@@ -7,6 +7,7 @@ from math import ceil
 from typing import Any
 
 from dutycycle.contract.records.pods import TRIAL_OF
+from dutycycle.trial.nodes import HOST_LABEL
 from dutycycle.trial.options import PRIORITY_CLASS
 from dutycycle.trial.plan import Variant
 from dutycycle.trial.template import JobTemplate
@@ -14,7 +15,6 @@ from dutycycle.trial.template import JobTemplate
 ALIVE = "dutycycle.io/trial-alive"
 """Annotation of each Job of a trial: when its program last said that it is there."""
 _RUN = "dutycycle.io/trial-run"
-_HOST = "kubernetes.io/hostname"
 _OF_CONTROLLER = frozenset(
     {"controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"}
 )
@@ -101,7 +101,7 @@ def _place(pod: dict[str, Any], placement: str, run: str) -> None:
     """Place the pods all on one node, or each on its own: required, as what is only preferred would not be
     measured."""
     kind = "podAffinity" if placement == "packed" else "podAntiAffinity"
-    term = {"labelSelector": {"matchLabels": {_RUN: run}}, "topologyKey": _HOST}
+    term = {"labelSelector": {"matchLabels": {_RUN: run}}, "topologyKey": HOST_LABEL}
     affinity = pod["affinity"] = dict(pod.get("affinity") or {})
     of_kind = affinity[kind] = dict(affinity.get(kind) or {})
     rule = "requiredDuringSchedulingIgnoredDuringExecution"

@@ -16,7 +16,7 @@ Spec = Mapping[str, Any]
 _REFUSING = frozenset({"NoSchedule", "NoExecute"})
 _PASSING = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "ToBeDeletedByClusterAutoscaler")
 """Beginnings of taints by which Kubernetes says how a node is at the moment, such as not-ready."""
-_HOST = "kubernetes.io/hostname"
+HOST_LABEL = "kubernetes.io/hostname"
 _WHOLE = re.compile(r"-?\d+", re.ASCII).fullmatch
 
 
@@ -55,7 +55,7 @@ def why_refused(node: Mapping[str, Any], pod: Spec, resource: str) -> str | None
 def keep_apart(pod: Spec, labels: Mapping[str, str]) -> bool:
     """Tell whether pods with these labels never share a node, by an anti-affinity to one another."""
     return any(
-        term.get("topologyKey") == _HOST and _selects(term.get("labelSelector"), labels)
+        term.get("topologyKey") == HOST_LABEL and _selects(term.get("labelSelector"), labels)
         for term in _required(pod, "podAntiAffinity") or ()
     )
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from dutycycle.contract.records.pods import FINISHED_PHASES
 from dutycycle.kube.quantity import parse_quantity
 from dutycycle.kube.resources import gpu_resources
 from dutycycle.trial.nodes import keep_apart, why_refused
@@ -11,7 +12,6 @@ from dutycycle.trial.plan import Variant
 from dutycycle.trial.template import JobTemplate
 from dutycycle.words import listed
 
-_ENDED = frozenset({"Succeeded", "Failed"})
 _NAMED = 3
 
 
@@ -105,7 +105,7 @@ def room_of(nodes: Sequence[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]
             refused[node["metadata"]["name"]] = reason or ""
     for pod in pods:
         node_name = pod["spec"].get("nodeName")
-        if node_name in gpus and (pod.get("status") or {}).get("phase") not in _ENDED:
+        if node_name in gpus and (pod.get("status") or {}).get("phase") not in FINISHED_PHASES:
             for container in pod["spec"].get("containers") or ():
                 gpus[node_name] -= int(gpu_resources(container).get(job.resource, 0))
     labels = {node["metadata"]["name"]: node["metadata"].get("labels") or {} for node in nodes}

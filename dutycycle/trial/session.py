@@ -1,7 +1,6 @@
 """Runs the trials of a plan, one after the other or some at once; measures each, leaves nothing behind."""
 
 import asyncio
-import secrets
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -13,7 +12,7 @@ from dutycycle.kube.errors import KubeError
 from dutycycle.kube.objects import ApiServer
 from dutycycle.kube.references import ObjectRef
 from dutycycle.run.folder import TRACE
-from dutycycle.submit.documents import ManifestDocument
+from dutycycle.submit.documents import ManifestDocument, random_suffix
 from dutycycle.submit.outcome import NOT_RUN
 from dutycycle.submit.run import JobRun, Signals
 from dutycycle.submit.run import RunOptions as Limits
@@ -27,7 +26,6 @@ from dutycycle.trial.results.figures import TrialFigures, figures_of
 from dutycycle.trial.results.verdict import TrialOutcome
 from dutycycle.trial.template import JobTemplate
 
-_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _STOPPED = "not begun"
 
 
@@ -117,7 +115,7 @@ class TrialSession:
 
     async def _run_trial(self, variant: Variant) -> None:
         held_s = (self._left() / variant.total) * 60 + self.options.for_s
-        run_id = "".join(secrets.choice(_LETTERS) for _ in range(5))
+        run_id = random_suffix()
         longest_s = self.options.start_s + held_s
         made = manifest.TrialRun(run_id, longest_s, stamp(datetime.now(UTC)), self.options.priority_class)
         document = ManifestDocument(manifest.job_of(self.template, variant, made), "the trial")

@@ -2,13 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from dutycycle.contract.errors import SettingError
+from dutycycle.kube.references import KubeObject
 from dutycycle.kube.resources import gpu_resources
 from dutycycle.submit.documents import ManifestDocument
-
-Thing = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +16,7 @@ class JobTemplate:
     ``resource``: such as ``nvidia.com/gpu``; ``gpus``: of a pod; ``pods``: that run together.
     """
 
-    thing: Thing
+    thing: KubeObject
     name: str
     namespace: str | None
     container: str
@@ -27,9 +25,9 @@ class JobTemplate:
     pods: int
 
     @property
-    def pod(self) -> Thing:
+    def pod(self) -> KubeObject:
         """Return the specification of its pods."""
-        spec: Thing = self.thing["spec"]["template"]["spec"]
+        spec: KubeObject = self.thing["spec"]["template"]["spec"]
         return spec
 
     @property
@@ -53,7 +51,7 @@ def template_in(documents: Sequence[ManifestDocument]) -> JobTemplate:
     return template_of(document.thing, document.where, given)
 
 
-def template_of(thing: Thing, where: str, name: str) -> JobTemplate:
+def template_of(thing: KubeObject, where: str, name: str) -> JobTemplate:
     """Return a Job as a template. ``where``: for messages. Raises ``SettingError`` for a Job of which no
     trial can be made."""
     spec = thing.get("spec") or {}

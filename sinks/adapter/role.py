@@ -4,7 +4,7 @@ import asyncio
 
 from dutycycle.contract.backoff import Backoff
 from dutycycle.contract.settings.groups import Settings
-from dutycycle.kube.discovery import Kind
+from dutycycle.kube.discovery import CONFIG_MAP
 from dutycycle.kube.errors import KubeError
 from dutycycle.kube.objects import ApiServer
 from dutycycle.telemetry.events import Telemetry
@@ -15,7 +15,6 @@ from sinks.adapter.server import MetricsApi
 from sinks.events import ADAPTER_SERVES, FRONT_PROXY_UNKNOWN
 from sinks.serve.base import Admission, Models, Role
 
-_CONFIG_MAP = Kind("v1", "ConfigMap", "configmaps")
 _NAME, _NAMESPACE = "extension-apiserver-authentication", "kube-system"
 _LOOK_S = 60.0
 """How often it is looked how the API server is recognised: its authority is renewed."""
@@ -54,7 +53,7 @@ class AutoscalerRole(Role):
         backoff = Backoff()
         while True:
             try:
-                config = await self._server.read(_CONFIG_MAP, _NAME, _NAMESPACE)
+                config = await self._server.read(CONFIG_MAP, _NAME, _NAMESPACE)
                 front_proxy = FrontProxy.of(config.get("data") or {})
                 admission.trust(self, front_proxy.authority)
             except (KubeError, NoFrontProxyError, OSError) as error:

@@ -9,7 +9,7 @@ import orjson
 from aiohttp import web
 
 from dutycycle.contract.records.pods import name_key
-from dutycycle.kube.discovery import POD
+from dutycycle.kube.discovery import POD, PODS_NOT_ENDED
 from dutycycle.kube.errors import GoneError, KubeError, NoKindError
 from dutycycle.kube.objects import ApiServer
 from dutycycle.kube.references import Metadata, ObjectRef
@@ -28,7 +28,6 @@ _ALL = "*"
 _ALLOWED = "allowed now"
 _NAMESPACE = "metrics"
 """In a path, in the place of a resource: what follows is of the namespace itself."""
-_NOT_ENDED = "status.phase!=Succeeded,status.phase!=Failed"
 _BASE = "/apis/{group:" + f"{CUSTOM}|{EXTERNAL}" + "}/" + VERSION
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -176,7 +175,7 @@ class MetricsApi:
 
     async def _pods_of(self, namespace: str) -> list[Metadata]:
         """Return those that have not ended and are not about to."""
-        listed = self._server.each(POD, namespace, fields=_NOT_ENDED)
+        listed = self._server.each(POD, namespace, fields=PODS_NOT_ENDED)
         pods = [pod async for pod in listed if not pod.get("deletionTimestamp")]
         self._lacking.clear(_ALLOWED, "list ")
         return pods

@@ -11,11 +11,10 @@ from typing import Any
 
 import orjson
 
-from dutycycle.kube.discovery import Kind
+from dutycycle.kube.discovery import CONFIG_MAP
 from dutycycle.kube.objects import ApiServer
 from sinks.culling.verdicts import IdleWorkload
 
-_CONFIG_MAP = Kind("v1", "ConfigMap", "configmaps")
 _ANNOUNCED, _STOPPED = "announced", "stopped-"
 _KEPT_DAYS = 90
 Json = dict[str, Any]
@@ -33,7 +32,7 @@ class CullLedger:
 
     async def load(self) -> None:
         """Read it as it is now."""
-        thing = await self._server.read(_CONFIG_MAP, *self._where)
+        thing = await self._server.read(CONFIG_MAP, *self._where)
         data: Mapping[str, str] = thing.get("data") or {}
         self._version = thing["metadata"]["resourceVersion"]
         self._announced = orjson.loads(data.get(_ANNOUNCED) or "{}")
@@ -81,7 +80,7 @@ class CullLedger:
             data[f"{_STOPPED}{day}"] = None
         name, namespace = self._where
         change = {"metadata": {"resourceVersion": self._version}, "data": data}
-        await self._server.merge(_CONFIG_MAP, name, namespace, change)
+        await self._server.merge(CONFIG_MAP, name, namespace, change)
         await self.load()
 
 

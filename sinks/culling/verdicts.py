@@ -1,18 +1,16 @@
 """Decides which workloads are proven idle: each pod of theirs that holds GPUs is, now and for hours. Pure."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from dutycycle.contract.records.parts import PodInsight
 from dutycycle.contract.records.pods import JobRef, is_name_key
-from dutycycle.kube.references import deployment_of
+from dutycycle.kube.references import KubeObject, deployment_of
 from dutycycle.kube.resources import gpu_request
 from dutycycle.view.newest import NewestRecords
 
 FRESH_MS = 300_000
 """A pod whose newest record is older proves nothing: its source, the broker or the streams are silent."""
-Object = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +83,7 @@ def _idle(pods: list[IdlePod], latest_ms: int) -> IdleWorkload | None:
     return IdleWorkload(first.job, first.namespace, tuple(sorted(pods, key=lambda pod: pod.name)), max(known))
 
 
-def unproven(workload: IdleWorkload, pods: Iterable[Object]) -> str | None:
+def unproven(workload: IdleWorkload, pods: Iterable[KubeObject]) -> str | None:
     """Tell why the pods of the namespace, as they are now, do not bear it out; None if they do.
 
     A pod of the workload that waits, or that nobody measures, may be about to work.
@@ -103,7 +101,7 @@ def unproven(workload: IdleWorkload, pods: Iterable[Object]) -> str | None:
     return None
 
 
-def _controllers(pod: Object) -> Iterator[str]:
+def _controllers(pod: KubeObject) -> Iterator[str]:
     for owner in pod["metadata"].get("ownerReferences") or ():
         if owner.get("controller"):
             yield owner["uid"]

@@ -13,6 +13,7 @@ import msgspec
 from aiohttp import web
 
 from dutycycle.contract.records.placement import NodeScore, Placement
+from dutycycle.kube.references import KubeObject
 from dutycycle.telemetry.events import Telemetry
 from dutycycle.telemetry.metrics import EXTENDER_ANSWERS, EXTENDER_SECONDS
 from sinks.scheduling import pods
@@ -140,7 +141,7 @@ class Extender:
         scores = self._attempt(asked.pod, asked.names).scores
         return [HostPriority(name, scores[name]) for name in asked.names]
 
-    def _attempt(self, pod: pods.Object, names: Sequence[str]) -> _Attempt:
+    def _attempt(self, pod: KubeObject, names: Sequence[str]) -> _Attempt:
         """Return the scores of nodes, ``names`` among them; those of this attempt if it has some already.
 
         So both verbs say the same, though new samples come all the time.
@@ -187,7 +188,7 @@ async def _send_nodes(request: web.Request, answer: dict[str, Any]) -> web.Strea
     return response
 
 
-def _placement(pod: pods.Object, prediction: Prediction | None, scores: NodeScores, now_ms: int) -> Placement:
+def _placement(pod: KubeObject, prediction: Prediction | None, scores: NodeScores, now_ms: int) -> Placement:
     meta = pod["metadata"]
     nodes = tuple(
         NodeScore(

@@ -8,7 +8,7 @@ from typing import Any
 from dutycycle.contract.records.derived import Peaks, PodPeaks
 from dutycycle.contract.records.pods import Pod
 from dutycycle.kube import resources
-from dutycycle.kube.references import deployment_of
+from dutycycle.kube.references import KubeObject, deployment_of
 from dutycycle.kube.templates import template_of
 from sinks.scheduling.core.node import Need
 from sinks.scheduling.core.prediction import Prediction
@@ -19,8 +19,6 @@ _JOB_NAMES = (
     "leaderworkerset.sigs.k8s.io/name", "volcano.sh/job-name", "workflows.argoproj.io/workflow",
 )  # fmt: skip
 """Labels that say how a pod's topmost owner is called; a TrainJob has the name of its JobSet."""
-Object = Mapping[str, Any]
-"""A Kubernetes object, as JSON."""
 
 
 def template_of_record(pod: Pod) -> Template:
@@ -37,7 +35,7 @@ def template_of_record(pod: Pod) -> Template:
     )
 
 
-def template_of_pod(pod: Object) -> Template:
+def template_of_pod(pod: KubeObject) -> Template:
     """Return the same of a pod as the API server shows it."""
     spec = pod["spec"]
     made = template_of(spec)
@@ -64,7 +62,7 @@ def _stem(name: str) -> str:
     return re.sub(r"-\d+$", "", name)
 
 
-def group(pod: Object) -> tuple[str, str] | None:
+def group(pod: KubeObject) -> tuple[str, str] | None:
     """Return namespace and name of the topmost owner, which an operator tells by a label; None without.
 
     A new pod names its controller alone, which may be one of several Jobs of a JobSet.
@@ -126,7 +124,7 @@ def _most(metrics: Peaks, name: str) -> float | None:
     return metrics[name].max if name in metrics else None
 
 
-def need(pod: Object, prediction: Prediction | None, other_ranks: int) -> Need:
+def need(pod: KubeObject, prediction: Prediction | None, other_ranks: int) -> Need:
     """Return what a new pod needs: GPUs as it asks for them, all else as similar pods used it.
 
     ``other_ranks``: pods of its job that run already.
@@ -143,7 +141,7 @@ def need(pod: Object, prediction: Prediction | None, other_ranks: int) -> Need:
     )
 
 
-def job_uid(pod: Object) -> str | None:
+def job_uid(pod: KubeObject) -> str | None:
     """Return the uid of what controls the pod."""
     owners = pod["metadata"].get("ownerReferences") or ()
     return next((owner["uid"] for owner in owners if owner.get("controller")), None)

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from sinks.scheduling import pods
+from dutycycle.kube.references import KubeObject
 
 LARGEST = 64 * 1024**2
 """Bytes of a question: without ``nodeCacheCapable`` it holds all nodes whole, ten kilobytes each."""
@@ -55,7 +55,7 @@ class PlacementQuestion:
     (``nodeCacheCapable: false``). It takes them from the answer, so they go back as they are.
     """
 
-    pod: pods.Object
+    pod: KubeObject
     names: list[str]
     nodes: list[msgspec.Raw] | None = None
 

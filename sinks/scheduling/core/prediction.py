@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from dutycycle.contract.units import GIB
 from sinks.scheduling.core.intervals import Interval, interval
 from sinks.scheduling.core.similar import FIGURES, SimilarPods
 
-_GIB = 1024**3
 _COVERAGE = 0.8
 """Nine similar pods are enough for it."""
 
@@ -40,7 +40,7 @@ class Prediction:
         """Return one line: what it takes, in the middle of similar pods, and whence that is known."""
         forms: dict[str, Callable[[Interval], str]] = {
             "duration_s": lambda seconds: f"takes {_duration(seconds.middle)}",
-            "gpu_mem_bytes": lambda memory: f"{memory.high / _GIB:.1f} GiB of a GPU's memory at most",
+            "gpu_mem_bytes": lambda memory: f"{memory.high / GIB:.1f} GiB of a GPU's memory at most",
             "gpu_util_pct": lambda share: f"uses {share.middle:.0f} % of its GPUs at its peak",
             "cpu_cores": lambda cpus: f"{cpus.middle:.1f} CPUs (p95)",
         }

@@ -7,9 +7,9 @@ from functools import cache
 
 import numpy as np
 
+from dutycycle.contract.units import GIB
 from sinks.scheduling.core.node import Flags, Floats, Need, Nodes
 
-_GIB = 1024**3
 _HUNGRY = {"training": 1.0, "loading": 2.0}
 """Weights of CPU time by kind of workload; others care little."""
 _SAME_PERIOD = 0.05
@@ -73,7 +73,7 @@ def score_memory(nodes: Nodes, need: Need) -> TermColumn | None:
         free = np.where(nodes.of_gpus("taken") == 0, free, np.nan)
     # of the GPUs that it would get, if it gets the freest; NaN comes last
     least = -np.partition(-free, need.gpus - 1, axis=1)[:, need.gpus - 1]
-    tenths, wants = np.rint(least / _GIB * 10).tolist(), f"needs {wanted / _GIB:.1f} GiB of GPU memory"
+    tenths, wants = np.rint(least / GIB * 10).tolist(), f"needs {wanted / GIB:.1f} GiB of GPU memory"
 
     @cache
     def text(tenths: float) -> str:  # of thousands of nodes that block: a node has one of some hundred values

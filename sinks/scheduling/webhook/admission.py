@@ -14,7 +14,7 @@ import orjson
 
 from dutycycle.contract.records.pods import TRIAL_OF
 from dutycycle.kube import resources
-from sinks.scheduling.pods import Object
+from dutycycle.kube.references import KubeObject
 from sinks.scheduling.webhook.queue import QueuePosition
 
 API_VERSION = "admission.k8s.io/v1"
@@ -37,7 +37,7 @@ def question(asked: Any) -> Mapping[str, Any]:
     return request
 
 
-def pod_of(request: Mapping[str, Any]) -> Object:
+def pod_of(request: Mapping[str, Any]) -> KubeObject:
     """Return the pod that is to be. Raises ``NotUnderstoodError``."""
     pod = request.get("object")
     if (
@@ -49,7 +49,7 @@ def pod_of(request: Mapping[str, Any]) -> Object:
     return pod
 
 
-def left_alone(pod: Object) -> str | None:
+def left_alone(pod: KubeObject) -> str | None:
     """Tell why a pod is none of ours; None if it is."""
     spec = pod["spec"]
     if spec.get("nodeName"):
@@ -61,12 +61,12 @@ def left_alone(pod: Object) -> str | None:
     return "system_class" if (spec.get("priorityClassName") or "").startswith(_SYSTEM) else None
 
 
-def user_class(pod: Object) -> str:
+def user_class(pod: KubeObject) -> str:
     """Return the class that the user asked for, or the cluster's default."""
     return pod["spec"].get("priorityClassName") or ""
 
 
-def change(pod: Object, class_name: str, key: str, value: str) -> list[Operation]:
+def change(pod: KubeObject, class_name: str, key: str, value: str) -> list[Operation]:
     """Return the JSON patch that gives a pod its class, and says why in the annotation ``key``."""
     spec = pod["spec"]
     taken = [{"op": "remove", "path": f"/spec/{field}"} for field in _OF_CLASS if field in spec]

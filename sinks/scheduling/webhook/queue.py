@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dutycycle.kube import resources
+from dutycycle.kube.references import KubeObject
 from sinks.scheduling import pods
 from sinks.scheduling.cluster_view import ClusterView
 from sinks.scheduling.core.measured_usage import MeasuredUsage, owners
@@ -51,7 +52,7 @@ class Queue:
         self._predicted = PredictedUsage(self.policy.window_s)
 
     def place(
-        self, pod: pods.Object, namespace: str, user_class: str, now_s: float, *, charge: bool = True
+        self, pod: KubeObject, namespace: str, user_class: str, now_s: float, *, charge: bool = True
     ) -> QueuePosition:
         """Return the place of a pod that comes now; its owners are charged with it."""
         pod = {**pod, "metadata": {**pod["metadata"], "namespace": namespace}}

@@ -66,6 +66,11 @@ def decimal_bytes(value: float) -> str:
     return f"{value / 1e3:.0f} kB"
 
 
+def rate_text(bytes_per_s: float | None) -> str:
+    """Return bytes a second in decimal units; unknown is a dot."""
+    return UNKNOWN if bytes_per_s is None else f"{decimal_bytes(bytes_per_s)}/s"
+
+
 def digits(value: float, most: int = 3) -> str:
     """Return a number of so many significant digits, and never as a power of ten: ``2160`` and not
     ``2.16e+03``."""

@@ -5,7 +5,7 @@ Whose log it is says the file ``podInfo`` beside it: ``podname:bert-0``, ``names
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ from collectors.base import Outgoing, Tick, of_node
 from collectors.cuda.log_file import CudaUse, PolledLog
 from collectors.rates import rounded_pct
 from dutycycle.contract.records.samples import CudaPod, CudaSample
+from dutycycle.contract.units import sum_of_known
 from dutycycle.telemetry.events import ATTRIBUTION_FAILED, CUDA_LOG_UNREADABLE, Telemetry
 
 _LOG_FILE = "metrics.log"
@@ -114,19 +115,14 @@ def pod_name(text: str) -> PodName | None:
 def _pod(uid: str, logs: Iterable[CudaUse]) -> CudaPod:
     """Return one pod: sums over its logs."""
     every = list(logs)
-    burst = _sum(process.burst_us_per_s for process in every)
+    burst = sum_of_known(process.burst_us_per_s for process in every)
     return CudaPod(
         uid=uid,
-        kernel_launches_per_s=_rounded(_sum(process.launches_per_s for process in every)),
+        kernel_launches_per_s=_rounded(sum_of_known(process.launches_per_s for process in every)),
         kernel_burst_pct=None if burst is None else rounded_pct(burst / _US_PER_PCT),
-        memcpys_per_s=_rounded(_sum(process.copies_per_s for process in every)),
-        cuda_mem_used_bytes=_sum(process.mem_used_bytes for process in every),
+        memcpys_per_s=_rounded(sum_of_known(process.copies_per_s for process in every)),
+        cuda_mem_used_bytes=sum_of_known(process.mem_used_bytes for process in every),
     )
-
-
-def _sum(values: Iterator[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
 
 
 def _rounded(rate: float | None) -> float | None:

@@ -4,6 +4,7 @@ A value that could not be measured is absent (``None`` in the record, no key in 
 stays as it was written, whole or not: ``5`` is not read as ``5.0``.
 """
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -57,3 +58,9 @@ def rfc3339(ms: int) -> str:
 def unix_ms(text: str) -> int:
     """Read the Unix milliseconds of an RFC 3339 time. Raises ``ValueError`` for what is none."""
     return round(datetime.fromisoformat(text).timestamp() * 1000)
+
+
+def sum_of_known(values: Iterable[float | None]) -> float | None:
+    """Return the sum of the values that are known; None where none is."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None

@@ -1,9 +1,10 @@
 """Shows ``top pods|nodes|jobs``: the maxima so far, the busiest first."""
 
 import argparse
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from dutycycle.contract.units import sum_of_known
 from dutycycle.kube.discovery import NODE, POD, Kind
 from dutycycle.kube.references import Metadata
 from dutycycle.kubectl import output
@@ -136,7 +137,7 @@ def top_nodes(api: Api, args: argparse.Namespace) -> Answer:
             usage = MaxUsage(
                 gpus=len(gpus),
                 gpu_pct=highest_of(gpu.number("max_gpu_util") for gpu in gpus),
-                mem_mb=_sum(gpu.megabytes("mem_used") for gpu in gpus),
+                mem_mb=sum_of_known(gpu.megabytes("mem_used") for gpu in gpus),
             )
             rows += [_row(meta, annotations, cells + more, usage, sample.plain()) for cells in lines]
     headers = [*(_GPU_HEADERS if args.gpus else _NODE_HEADERS), _LAST_SAMPLE, *["PCIE"] * wide]
@@ -168,12 +169,12 @@ def _all_gpus(static: Json, gpus: Sequence[GpuNow]) -> list[str]:
 
 def _now(gpus: Sequence[GpuNow]) -> list[str]:
     """Return sums of memory and processes, the most of the rest; a cycle and a trend only of one."""
-    processes = _sum(gpu.number("process_cnt") for gpu in gpus)
+    processes = sum_of_known(gpu.number("process_cnt") for gpu in gpus)
     periods = {gpu.period for gpu in gpus} - {None}
     trends = {gpu.number("trend_pct_per_h") for gpu in gpus} - {None}
     return [
-        output.format_megabytes(_sum(gpu.megabytes("mem_used") for gpu in gpus)),
-        output.format_megabytes(_sum(gpu.megabytes("mem_free") for gpu in gpus)),
+        output.format_megabytes(sum_of_known(gpu.megabytes("mem_used") for gpu in gpus)),
+        output.format_megabytes(sum_of_known(gpu.megabytes("mem_free") for gpu in gpus)),
         output.format_number(processes),
         output.format_percent(highest_of(gpu.number("max_gpu_util") for gpu in gpus)),
         output.format_percent(highest_of(gpu.number("max_mem_util") for gpu in gpus)),
@@ -233,11 +234,6 @@ def _insights(annotations: Json) -> list[str]:
 
 def _advice(annotations: Json) -> str:
     return insights(annotations).get("advice", output.DASH)
-
-
-def _sum(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
 
 
 def all_gpus_named(annotations: Json) -> bool:

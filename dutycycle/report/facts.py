@@ -10,7 +10,7 @@ import numpy as np
 from dutycycle.contract.metering import joules_of_tick
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.tensor_peak import peak_mhz
-from dutycycle.contract.units import JOULES_PER_KWH
+from dutycycle.contract.units import JOULES_PER_KWH, sum_of_known
 from dutycycle.report.charts.cycles import SeriesCycles, cycles_of
 from dutycycle.report.gather import Gathered, Plain
 from dutycycle.report.view import HostView, View, insights_of
@@ -95,8 +95,7 @@ class Facts:
 
     def total(self, name: str) -> float | None:
         """Return the sum of a figure over the GPUs; None where no GPU has it."""
-        known = [value for gpu in self.gpus if (value := getattr(gpu, name)) is not None]
-        return sum(known) if known else None
+        return sum_of_known(getattr(gpu, name) for gpu in self.gpus)
 
     @property
     def util_mean(self) -> float | None:

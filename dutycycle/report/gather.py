@@ -26,6 +26,7 @@ from dutycycle.contract.records.insights import ProfileVerdict
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.processes import ProcessSample
 from dutycycle.contract.records.samples import CgroupSample, Gpu, Host, NvmlSample
+from dutycycle.contract.units import sum_of_known
 from dutycycle.traces.frames import Frame
 from dutycycle.traces.processes import TracedProcess
 
@@ -212,14 +213,9 @@ class Gathered:
                 "net_tx_bytes_per_s": pod.net_tx_bytes_per_s,
             }
             for name in _SUMMED:
-                known = [
-                    value for container in pod.containers if (value := getattr(container, name)) is not None
-                ]
-                values[name] = sum(known) if known else None
-            throttled = [
-                container.cpu_throttled_pct
-                for container in pod.containers
-                if container.cpu_throttled_pct is not None
-            ]
-            values["cpu_throttled_pct"] = max(throttled, default=None)
+                values[name] = sum_of_known(getattr(container, name) for container in pod.containers)
+            throttled = (container.cpu_throttled_pct for container in pod.containers)
+            values["cpu_throttled_pct"] = max(
+                (share for share in throttled if share is not None), default=None
+            )
             self.pods[pod.uid].add(sample.ts_ms, values)

@@ -11,9 +11,10 @@ from dutycycle.contract.records.health import NodeHealth
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.samples import CgroupSample, GpuProcess, NvmlSample
 from dutycycle.contract.topics import TOPICS
+from dutycycle.contract.units import sum_of_known
 from dutycycle.live.model.derived import Derived, Lazy
 from dutycycle.live.model.history import ticks_of_each
-from dutycycle.live.model.subjects import GpuRow, JobRow, NodeRow, PodRow, Row, added, most
+from dutycycle.live.model.subjects import GpuRow, JobRow, NodeRow, PodRow, Row, most
 from dutycycle.view.newest import NewestRecords
 
 if TYPE_CHECKING:
@@ -224,8 +225,8 @@ class LiveState:
             if pod is None:
                 continue
             held = cgroup.containers
-            pod.cpu = added(container.cpu_util_pct for container in held)
-            pod.mem = added(container.mem_used_bytes for container in held)
+            pod.cpu = sum_of_known(container.cpu_util_pct for container in held)
+            pod.mem = sum_of_known(container.mem_used_bytes for container in held)
             throttled = (container.cpu_throttled_pct for container in held)
             pod.throttled = max((share for share in throttled if share is not None), default=None)
             pod.cpu_max, pod.mem_max = most(pod.cpu_max, pod.cpu), most(pod.mem_max, pod.mem)

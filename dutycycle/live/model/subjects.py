@@ -3,13 +3,13 @@
 None is unknown, never idle. ``seen_ms`` is when the last sample came in, by our clock: those of nodes differ.
 """
 
-from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Self
 
 from dutycycle.contract.records.pods import JobRef, Pod
 from dutycycle.contract.records.samples import Gpu, GpuProcess, Host
+from dutycycle.contract.units import sum_of_known
 from dutycycle.live.model.derived import Derived
 from dutycycle.live.model.history import MetricHistory
 
@@ -207,7 +207,7 @@ class JobRow(SubjectRow):
 
     def total(self, name: str) -> Value:
         """Return the sum of a figure over its pods; None where no pod has it."""
-        return added(getattr(pod, name) for pod in self.pods.values())
+        return sum_of_known(getattr(pod, name) for pod in self.pods.values())
 
     @property
     def gpu_util(self) -> Value:
@@ -223,9 +223,3 @@ Row = GpuRow | NodeRow | PodRow | JobRow
 def most(a: Value, b: Value) -> Value:
     """Return the larger one that is known."""
     return a if b is None else b if a is None else max(a, b)
-
-
-def added(values: Iterable[Value]) -> Value:
-    """Return the sum of those that are known; None where none is."""
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None

@@ -10,7 +10,14 @@ from dutycycle.live.views.findings import throttle_words
 from dutycycle.live.views.spans import Line
 from dutycycle.live.views.tables.jobs import gpus_of
 from dutycycle.live.views.tables.pods import gpus_held
-from dutycycle.words import UNKNOWN, bytes_text, decimal_bytes, of_bytes, percent_text, short_duration
+from dutycycle.words import (
+    UNKNOWN,
+    bytes_text,
+    of_bytes,
+    percent_text,
+    rate_text,
+    short_duration,
+)
 
 Pairs = Iterator[tuple[str, str]]
 _KINDS = {GpuRow: "GPU ", NodeRow: "node ", PodRow: "pod ", JobRow: "job "}
@@ -65,7 +72,7 @@ def _of_gpu(row: GpuRow) -> Pairs:
         "clocks",
         f"{text_of('sm_clock_mhz', gpu.sm_clock_mhz)}, {text_of('mem_clock_mhz', gpu.mem_clock_mhz)}",
     )
-    yield "PCIe", f"in {_rate(gpu.pcie_rx_bytes_per_s)}, out {_rate(gpu.pcie_tx_bytes_per_s)}"
+    yield "PCIe", f"in {rate_text(gpu.pcie_rx_bytes_per_s)}, out {rate_text(gpu.pcie_tx_bytes_per_s)}"
     yield "slowed by", UNKNOWN if gpu.throttle is None else throttle_words(row) or "nothing"
 
 
@@ -75,8 +82,9 @@ def _of_node(row: NodeRow) -> Pairs:
     yield "CPU", _with_max(percent_text(host.cpu_util_pct) + cores, percent_text(row.util_max))
     yield "memory", of_bytes(host.mem_used_bytes, host.mem_total_bytes)
     yield "memory max", bytes_text(row.mem_max)
-    yield "disk", f"read {_rate(host.disk_read_bytes_per_s)}, write {_rate(host.disk_write_bytes_per_s)}"
-    yield "network", f"in {_rate(host.net_rx_bytes_per_s)}, out {_rate(host.net_tx_bytes_per_s)}"
+    read, written = rate_text(host.disk_read_bytes_per_s), rate_text(host.disk_write_bytes_per_s)
+    yield "disk", f"read {read}, write {written}"
+    yield "network", f"in {rate_text(host.net_rx_bytes_per_s)}, out {rate_text(host.net_tx_bytes_per_s)}"
 
 
 def _of_pod(row: PodRow) -> Pairs:
@@ -107,14 +115,10 @@ def text_of(metric: str, value: Value) -> str:
     if value is None:
         return UNKNOWN
     unit = unit_of(metric).text
-    texts = {"%": percent_text, "bytes": bytes_text, "bytes/s": _rate}
+    texts = {"%": percent_text, "bytes": bytes_text, "bytes/s": rate_text}
     if unit in texts:
         return texts[unit](value)
     return f"{value:.0f} {unit}" if unit in ("W", "°C", "MHz") else f"{value:.4g}"
-
-
-def _rate(value: Value) -> str:
-    return UNKNOWN if value is None else f"{decimal_bytes(value)}/s"
 
 
 def windows(row: Row) -> Iterator[Line]:

@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 
-from dutycycle.contract.units import GIB
+from dutycycle.contract.units import GIB, sum_of_known
 from dutycycle.live.model.state import LiveState
-from dutycycle.live.model.subjects import added
 from dutycycle.live.views.spans import Line, util_style
 from dutycycle.live.views.tables.nodes import mean_util
 from dutycycle.words import percent_text
@@ -29,14 +28,14 @@ def _parts(state: LiveState) -> Iterator[Line]:
         util = mean_util(gpus)
         mean = "" if util is None else f" {util:.0f} %"
         yield [(f"{len(gpus)} GPU{'s' * (len(gpus) > 1)}", ""), (mean, util_style(util))]
-        used = added(gpu.now.mem_used_bytes for gpu in gpus)
-        total = added(gpu.now.mem_total_bytes for gpu in gpus)
+        used = sum_of_known(gpu.now.mem_used_bytes for gpu in gpus)
+        total = sum_of_known(gpu.now.mem_total_bytes for gpu in gpus)
         if used is not None and total:
             yield [(f"{used / GIB:.0f}/{total / GIB:.0f} GiB", "")]
-        watts = added(gpu.now.power_w for gpu in gpus)
+        watts = sum_of_known(gpu.now.power_w for gpu in gpus)
         if watts is not None:
             yield [(f"{watts / 1000:.2f} kW", "")]
-    cpu = added(node.now.cpu_util_pct for node in nodes)
+    cpu = sum_of_known(node.now.cpu_util_pct for node in nodes)
     if not gpus and cpu is not None:
         yield [(f"no GPU, CPU {percent_text(cpu)}", "")]
     if pods := len(state.pods()):

@@ -2,14 +2,15 @@
 
 from collections.abc import Sequence
 
+from dutycycle.contract.units import sum_of_known
 from dutycycle.live.model.state import LiveState
-from dutycycle.live.model.subjects import GpuRow, NodeRow, Value, added
+from dutycycle.live.model.subjects import GpuRow, NodeRow, Value
 from dutycycle.live.views.findings import says
 from dutycycle.live.views.spans import Line, Style, bar
 from dutycycle.live.views.tables.columns import TableColumn
 from dutycycle.live.views.tables.kinds import amount, history, memory, use, words
 from dutycycle.live.views.tables.table import TableView
-from dutycycle.words import UNKNOWN, decimal_bytes, percent_text
+from dutycycle.words import percent_text, rate_text
 
 _CPU_BUSY = 0.9
 _FIGURE = 8
@@ -31,20 +32,16 @@ def _cpu(row: NodeRow, width: int) -> Line:
     )
 
 
-def _rate(value: Value) -> str:
-    return UNKNOWN if value is None else f"{decimal_bytes(value)}/s"
-
-
 def _watts(value: Value) -> str:
     return "" if value is None else f"{value:.0f}W"
 
 
 def _disk(row: NodeRow) -> Value:
-    return added((row.now.disk_read_bytes_per_s, row.now.disk_write_bytes_per_s))
+    return sum_of_known((row.now.disk_read_bytes_per_s, row.now.disk_write_bytes_per_s))
 
 
 def _network(row: NodeRow) -> Value:
-    return added((row.now.net_rx_bytes_per_s, row.now.net_tx_bytes_per_s))
+    return sum_of_known((row.now.net_rx_bytes_per_s, row.now.net_tx_bytes_per_s))
 
 
 def _count(value: Value) -> str:
@@ -66,12 +63,12 @@ def columns(state: LiveState) -> Sequence[TableColumn[NodeRow]]:
         ),
         amount("GPUs", 4, lambda row: len(gpus(row)), _count),
         use("GPU use", lambda row: mean_util(gpus(row)), lambda row: bool(gpus(row))),
-        amount("power", 6, lambda row: added(gpu.now.power_w for gpu in gpus(row)), _watts, rank=3),
+        amount("power", 6, lambda row: sum_of_known(gpu.now.power_w for gpu in gpus(row)), _watts, rank=3),
         TableColumn("CPU", 9, _cpu, lambda row: row.now.cpu_util_pct, comfort=14, grows=18, descending=True),
         amount("cores", 5, lambda row: row.now.cpu_count, _count, rank=5),
         memory(lambda row: row.now.mem_used_bytes, lambda row: row.now.mem_total_bytes),
-        amount("disk", 11, _disk, _rate, rank=4),
-        amount("network", 11, _network, _rate, rank=4),
+        amount("disk", 11, _disk, rate_text, rank=4),
+        amount("network", 11, _network, rate_text, rank=4),
         history(
             lambda row, most: row.history.values("cpu_util_pct", most),
             lambda row: 100.0 * (row.now.cpu_count or 1), lambda row: row.util_max,

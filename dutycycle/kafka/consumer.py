@@ -1,7 +1,7 @@
 """Reads topics without a group: every partition, from a place of one's choosing, committing nothing."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -112,6 +112,22 @@ class Consumer:
         with translated():
             offsets = await self._driver.end_offsets(list(self._driver.assignment()))
         return {TopicPartition(place.topic, place.partition): offset for place, offset in offsets.items()}
+
+    async def ends_at(self, ts_ms: int) -> dict[TopicPartition, int]:
+        """Return of each partition the offset of the first record of ``ts_ms`` (Unix) or later; without one,
+        and where the broker cannot look for a time, the offset after the newest record."""
+        ends = await self.ends()
+        with translated():
+            times = {partition(*place): ts_ms for place in ends}
+            offsets = await self._driver.offsets_for_times(times) if times else {}
+        return {
+            place: end if (later := offsets[partition(*place)]) is None else later.offset
+            for place, end in ends.items()
+        }
+
+    def leave(self, places: Iterable[TopicPartition]) -> None:
+        """Read no further in these partitions."""
+        self._driver.pause(*(partition(*place) for place in places))
 
     async def reached(self, ends: dict[TopicPartition, int]) -> bool:
         """Tell whether all records before ``ends`` have been given out."""

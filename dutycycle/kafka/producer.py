@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any
 
+from aiokafka.partitioner import murmur2
+
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.kafka.clients import BATCH_BYTES, new_producer, note_throttling, translate, translated
 from dutycycle.kafka.errors import BrokerError, BrokerUnreachableError
@@ -13,6 +15,12 @@ Delivery = asyncio.Future[Any]
 """Done when the broker has acknowledged the record."""
 _START_S = 20.0
 _ABORT_S = 1.0
+
+
+def partition_of(key: str, count: int) -> int:
+    """Return in which of ``count`` partitions the records of a key lie that a ``Producer`` sent, or another
+    client that divides them as Java's does."""
+    return int(murmur2(key.encode()) & 0x7FFFFFFF) % count
 
 
 class Producer:

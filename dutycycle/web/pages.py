@@ -10,8 +10,11 @@ from urllib.parse import urlencode
 
 import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from msgspec import structs
 
 from dutycycle.contract.errors import DutycycleError, NotInstalledError
+from dutycycle.contract.records.derived import PodPeaks
+from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.parsers import duration
 from dutycycle.contract.units import JOULES_PER_KWH
@@ -61,7 +64,7 @@ from dutycycle.words import (
     percent_text,
     short_duration,
 )
-from sinks.records.jobs import read_job
+from sinks.records.jobs import MOST_JOBS, read_job, read_neighbors, read_pods
 from sinks.records.location import default_records_url
 from sinks.records.query import read_namespaces
 from sinks.records.usage import (
@@ -297,13 +300,35 @@ class Pages:
         state, now_ms = self._seen_by(viewer), time.time_ns() // 1_000_000
         row = state.row(f"job/{uid}") or next((pod for pod in state.pods() if pod.uid == uid), None)
         if row is not None:
-            return RunSpan(uid, row.title, now_ms - back_ms, now_ms)
+            return self._run_span(uid, row.title, (now_ms - back_ms, now_ms), viewer)
         record = read_job(self._url, uid, viewer.namespaces)
         if record is None:
             raise NotShownError(f"{uid}: no such job runs, and the records have none")
         job = job_use(record.row)
         end_ms = job.last_ms + 1000 if job.is_ended else now_ms
-        return RunSpan(uid, job.title, max(end_ms - back_ms, job.first_ms), end_ms)
+        return self._run_span(uid, job.title, (max(end_ms - back_ms, job.first_ms), end_ms), viewer)
+
+    def _run_span(self, uid: str, name: str, span: tuple[int, int], viewer: Viewer) -> RunSpan:
+        """Name a job or pod in a time, with the pods of it that are known now or by the records, and those
+        beside them; with none where there are more of the job than are read."""
+        known = [
+            row.identity for row in tuple(self._seen_by(viewer).rows.values()) if isinstance(row, PodRow)
+        ]
+        pods = {pod.uid: pod for pod in known if pod and uid in (pod.uid, pod.job and pod.job.uid)}
+        recorded: list[PodPeaks] = []
+        try:
+            recorded = read_pods(self._url, uid, viewer.namespaces)
+            nodes = {pod.node for pod in (*pods.values(), *(peaks.pod for peaks in recorded))}
+            if len(recorded) < MOST_JOBS:
+                recorded += read_neighbors(self._url, nodes, span, viewer.namespaces)
+            else:
+                pods, recorded = {}, []
+        except DutycycleError:  # said on the pages of the records; it runs, and is known
+            nodes = {pod.node for pod in pods.values()}
+        if pods or recorded:
+            pods = {pod.uid: pod for pod in known if pod and pod.node in nodes} | pods
+            pods = {peaks.pod.uid: _ended(peaks) for peaks in recorded} | pods
+        return RunSpan(uid, name, *span, tuple(pods.values()))
 
     def about(self, _: Query, viewer: Viewer) -> str:
         """Show what the figures are, and how they are made."""
@@ -393,6 +418,13 @@ def _json(value: Any) -> str:
 def _is_blocks(text: str) -> bool:
     """Tell whether it is a bar or a history, which says nothing when it is read aloud."""
     return not text.isspace() and bool(text) and _BLOCKS.issuperset(text) and text != UNKNOWN
+
+
+def _ended(peaks: PodPeaks) -> Pod:
+    """Return the pod of a record, which had ended when that was final."""
+    if peaks.pod.finished_ms is not None or not peaks.final:
+        return peaks.pod
+    return structs.replace(peaks.pod, finished_ms=peaks.last_ms)
 
 
 def _link(path: str, **query: Any) -> str:

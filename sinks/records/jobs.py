@@ -43,6 +43,8 @@ ORDERS = ("waste", "cost", "use", "newest", "longest", "memory")
 MOST_JOBS = 500
 MOST_ENDED = 2000
 _MOST_EARLIER = 20
+_RUN_ON_MS = 3 * 86_400_000
+"""Longer than topics keep samples. An index has pods by their end."""
 _SECONDS = ("gpu_s", "gpu_known_s", "gpu_busy_s", "gpu_untouched_s", "energy_j")
 GPU_TIME = (
     "gpu_s", "gpu_busy_s", "gpu_idle_s", "gpu_working_s", "gpu_untouched_s", "gpu_sm_s", "gpu_sm_known_s",
@@ -200,6 +202,27 @@ def read_pods(url: str, uid: str, namespaces: Collection[str] | None = None) -> 
     as ``read_jobs``."""
     with reading(url) as connection:
         return _decoded(connection, _records_of_job(uid, namespaces))[0]
+
+
+def read_neighbors(
+    url: str, nodes: Collection[str], span: tuple[int, int], namespaces: Collection[str] | None = None
+) -> list[PodPeaks]:
+    """Read the peak records of pods that were on ``nodes`` in a time (Unix ms), the first that ended first;
+    without those that ran on for days, and that this Dutycycle cannot read. Raises as ``read_jobs``."""
+    start_ms, end_ms = span
+    statement = (
+        select(cast(_pods.c.record, Text))
+        .where(
+            may_be_seen(_pods.c.namespace, namespaces),
+            _during(_pods.c.last_at, (start_ms, end_ms + _RUN_ON_MS)),
+            _pods.c.first_at < literal(moment(end_ms), UtcTime),
+            _pods.c.node.in_(nodes),
+        )
+        .order_by(_pods.c.last_at)
+        .limit(MOST_JOBS)
+    )
+    with reading(url) as connection:
+        return _decoded(connection, statement)[0]
 
 
 def _records_of_job(uid: str, namespaces: Collection[str] | None) -> Select[Any]:

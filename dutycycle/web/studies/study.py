@@ -20,6 +20,7 @@ from msgspec import structs
 from dutycycle.contract.errors import DutycycleError, NotMeasuredError
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.units import GIB
 from dutycycle.kafka.errors import BrokerError
 from dutycycle.live.model.limits import OTHERS
 from dutycycle.process import die_with_parent, temporary_folder
@@ -32,18 +33,24 @@ if TYPE_CHECKING:
 _WAIT_S = 20.0
 """For so long a broker is waited for."""
 _NICE = 10
+_MOST_RECORDS, _MOST_BYTES = 2_000_000, 2 * GIB
+"""Samples that are read for a report: a day of a node with eight GPUs is a quarter of that."""
 _GONE = "the topics have them no more"
 _AWAY = "the topics cannot be read now"
 
 
 @dataclass(frozen=True, slots=True)
 class RunSpan:
-    """Names a job, by its uid and by what people call it, in ``[start_ms, end_ms)``."""
+    """Names a job, by its uid and by what people call it, in ``[start_ms, end_ms)``.
+
+    ``pods``: all of it, and others of its nodes that are known; empty where not all of it are.
+    """
 
     uid: str
     name: str
     start_ms: int
     end_ms: int
+    pods: tuple[Pod, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +95,12 @@ def _run_of_samples(run: RunSpan, settings: Settings, namespaces: frozenset[str]
     from dutycycle.compare.comparison import NamedRun
     from dutycycle.measures.figures import measures_of
     from dutycycle.report.build import gather, report_of
-    from dutycycle.traces.extract import ExtractRequest, extract
+    from dutycycle.traces.extract import ExtractRequest, ReadLimit, TooMuchError, extract
 
     with temporary_folder() as folder:
         trace = folder / "run.jsonl.zst"
-        wanted = ExtractRequest(run.uid, run.start_ms, run.end_ms)
+        limit = ReadLimit(_MOST_RECORDS, _MOST_BYTES)
+        wanted = ExtractRequest(run.uid, run.start_ms, run.end_ms, run.pods, limit)
         try:
             extract(trace, wanted, settings, overwrite=False, timeout_s=_WAIT_S)
             gathered = gather([str(trace)], settings)
@@ -103,6 +111,8 @@ def _run_of_samples(run: RunSpan, settings: Settings, namespaces: frozenset[str]
             # Where the broker is concerns who may see all.
             why = f"{_AWAY} ({error.reason} at {settings.broker})" if namespaces is None else _AWAY
             raise SamplesGoneError(f"{run.name}: {why}") from error
+        except TooMuchError as error:
+            raise SamplesGoneError(f"{run.name}: {error}") from error
         except NotMeasuredError as error:  # it names what there is instead, which may be of others
             raise SamplesGoneError(f"{run.name}: {_GONE}") from error
         except DutycycleError as error:

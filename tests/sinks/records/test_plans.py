@@ -9,7 +9,15 @@ import pytest
 from sqlalchemy import Engine, create_engine, event, text
 
 from dutycycle.contract.records.hours import HOUR_MS
-from sinks.records.jobs import JobQuery, read_gpu_time, read_job, read_jobs, read_pods, read_with_ended
+from sinks.records.jobs import (
+    JobQuery,
+    read_gpu_time,
+    read_job,
+    read_jobs,
+    read_neighbors,
+    read_pods,
+    read_with_ended,
+)
 from sinks.records.prices import PriceList, set_prices
 from sinks.records.query import gpu_events
 from sinks.records.rows import moment
@@ -96,6 +104,7 @@ QUESTIONS: dict[str, Callable[[str], object]] = {
     ),
     "a job": lambda url: read_job(url, "u49000"),
     "report of a job": lambda url: (read_gpu_time(url, "u49000"), read_pods(url, "u49000")),
+    "pods beside a job": lambda url: read_neighbors(url, ["n"], (END_MS - DAY_MS, END_MS - DAY_MS // 2)),
     "prediction": lambda url: read_with_ended(url, JOB | {"name": "train-0-49000"}),
     "prediction of a job without kin": lambda url: read_with_ended(url, JOB | {"name": "odd-7"}),
 }  # fmt: skip

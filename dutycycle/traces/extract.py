@@ -42,7 +42,7 @@ _LATE_MS = 3_600_000
 collector may have kept them while it could not send."""
 
 
-class TooMuchError(DutycycleError):
+class TooManySamplesError(DutycycleError):
     """Says that more lies on the topics than may be read."""
 
 
@@ -145,7 +145,7 @@ class _TickReading:
 
     async def aim(self, consumer: Consumer) -> dict[TopicPartition, int]:
         """Return where each partition ends that is to be read; the others are left. Raises
-        ``TooMuchError``."""
+        ``TooManySamplesError``."""
         self._consumer = consumer
         if self._nodes is None:
             self._ends = await consumer.ends()
@@ -167,7 +167,7 @@ class _TickReading:
 
     def take(self, messages: Iterable[Message]) -> Iterator[Message]:
         """Yield the records that are wanted, and leave the partitions that are read. Raises
-        ``TooMuchError``."""
+        ``TooManySamplesError``."""
         for message in messages:
             place = TopicPartition(message.topic, message.partition)
             self.records, self._bytes = self.records + 1, self._bytes + len(message.payload or b"")
@@ -192,7 +192,7 @@ class _TickReading:
     def _refuse(self, records: int, size: int) -> None:
         limit = self._wanted.limit
         if limit is not None and (records > limit.records or size > limit.bytes):
-            raise TooMuchError(
+            raise TooManySamplesError(
                 f"more than {limit.records:,} samples or {bytes_text(limit.bytes)} lie there "
                 f"{_times_text(self._wanted)}: ask for a shorter time"
             )

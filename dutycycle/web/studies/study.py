@@ -95,7 +95,7 @@ def _run_of_samples(run: RunSpan, settings: Settings, namespaces: frozenset[str]
     from dutycycle.compare.comparison import NamedRun
     from dutycycle.measures.figures import measures_of
     from dutycycle.report.build import gather, report_of
-    from dutycycle.traces.extract import ExtractRequest, ReadLimit, TooMuchError, extract
+    from dutycycle.traces.extract import ExtractRequest, ReadLimit, TooManySamplesError, extract
 
     with temporary_folder() as folder:
         trace = folder / "run.jsonl.zst"
@@ -111,7 +111,7 @@ def _run_of_samples(run: RunSpan, settings: Settings, namespaces: frozenset[str]
             # Where the broker is concerns who may see all.
             why = f"{_AWAY} ({error.reason} at {settings.broker})" if namespaces is None else _AWAY
             raise SamplesGoneError(f"{run.name}: {why}") from error
-        except TooMuchError as error:
+        except TooManySamplesError as error:
             raise SamplesGoneError(f"{run.name}: {error}") from error
         except NotMeasuredError as error:  # it names what there is instead, which may be of others
             raise SamplesGoneError(f"{run.name}: {_GONE}") from error

@@ -25,7 +25,7 @@ from dutycycle.kafka.producer import Producer, partition_of
 from dutycycle.traces.extract import (
     ExtractRequest,
     ReadLimit,
-    TooMuchError,
+    TooManySamplesError,
     extract,
     known_pods,
     read_batches,
@@ -179,5 +179,5 @@ def test_a_node_that_another_client_put_elsewhere_is_found(cluster: Settings, tm
 def test_more_than_may_be_read_is_refused_in_words(cluster: Settings, tmp_path: Path) -> None:
     asyncio.run(put(cluster, day(NODES[:2])))
     for limit in (ReadLimit(10, 10**9), ReadLimit(10**9, 1000)):
-        with pytest.raises(TooMuchError, match=r"more than .* samples or .* ask for a shorter time"):
+        with pytest.raises(TooManySamplesError, match=r"more than .* samples or .* ask for a shorter time"):
             list(extracted(cluster, tmp_path, limit=limit))

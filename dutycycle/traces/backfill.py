@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from collectors.prometheus.answers import AnswerReader
 from collectors.prometheus.history import Chunk, History
-from collectors.prometheus.query import AwayError, Prometheus, QueryError, TooManySamplesError
+from collectors.prometheus.query import AwayError, Prometheus, QueryError, TooMuchError
 from collectors.prometheus.series import ScrapedSeries
 from collectors.prometheus.steps import COUNTERS, StepAnswers, names_of, of_steps
 from dutycycle.contract.backoff import Backoff
@@ -204,8 +204,8 @@ class Backfill:
         while True:
             try:
                 return self._chunk(min(self._reached.next_ms + chunk_ms, self._reached.end_ms)), chunk_ms
-            except (TooManySamplesError, AwayError) as error:
-                if isinstance(error, TooManySamplesError) and chunk_ms > self._least_ms:
+            except (TooMuchError, AwayError) as error:
+                if isinstance(error, TooMuchError) and chunk_ms > self._least_ms:
                     chunk_ms = self._whole_steps(max(self._least_ms, chunk_ms / 2))
                     self._progress.say(f"{error}; asking for {chunk_ms // 1000} s at a time")
                     continue

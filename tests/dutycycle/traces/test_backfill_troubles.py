@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from collectors.prometheus.dcgm.fields import Vocabulary
-from collectors.prometheus.query import AwayError, QueryError, TooManySamplesError
+from collectors.prometheus.query import AwayError, QueryError, TooMuchError
 from collectors.prometheus.series import ScrapedSeries, parse_matrix
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.settings.load import load
@@ -41,7 +41,7 @@ class Kept(HistoryApi):
         if (trouble := next(self._troubles, None)) is not None:
             raise trouble
         if end_ms - start_ms > self._most_ms:
-            raise TooManySamplesError("query processing would load too many samples into memory")
+            raise TooMuchError("query processing would load too many samples into memory")
         if selector != Vocabulary().selector:
             return []
         self.asked.append((start_ms, end_ms))

@@ -20,7 +20,7 @@ from dutycycle.imports.dmon import SmiDmonReader
 from dutycycle.imports.json_log import JsonReader
 from dutycycle.imports.log_file import LogFile
 from dutycycle.imports.moments import Clock, Ticks
-from dutycycle.imports.quantities import Column, Row, is_measured, read_cells, read_words
+from dutycycle.imports.quantities import Column, Row, is_measured, read_cells, read_uuid, read_words
 from dutycycle.imports.smi_query import SmiQueryReader, is_query
 from dutycycle.imports.spellings import DecimalMark
 
@@ -161,7 +161,7 @@ class TableReader:
             self._first_line = {
                 **self._values(index=match["index"]),
                 "model": read_words(match["model"]) if is_measured(match["model"]) else None,
-                "uuid": bus[0] if bus else None,
+                "uuid": read_uuid(bus[0]) if bus else None,
             }
             self.notes.unfinished = f"the second line of GPU {match['index']} is missing at the end"
         if first_line is None:

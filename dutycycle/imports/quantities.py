@@ -18,6 +18,10 @@ _KIB = 1024
 _NS_PER_S_OF_PCT = 1e7
 """Nanoseconds that are a percent of a millisecond."""
 _INDEX = re.compile(r"(?:cuda|gpu|nvidia)[ :#_-]*(\d+)", re.IGNORECASE).fullmatch
+_BUS = re.compile(r"(?P<domain>[0-9a-fA-F]{1,8}):(?P<place>[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])").fullmatch
+_UUID = re.compile(
+    r"(?P<kind>GPU|MIG)-(?P<digits>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})", re.IGNORECASE
+).fullmatch
 _WRITTEN = {"mib": "MiB", "w": "W", "mhz": "MHz", "j": "J"}
 _LEAST_MIB = 512
 """No GPU that is measured has less memory."""
@@ -255,13 +259,23 @@ def read_words(text: str) -> str:
     return "".join(character for character in text if character.isprintable())
 
 
+def read_uuid(text: str) -> str:
+    """Read what names a GPU: the same for one GPU, as drivers and programs write its UUID or its place on the
+    PCI bus, whose domain has four digits or eight."""
+    if bus := _BUS(text):
+        return f"{bus['domain']:0>8}:{bus['place']}".upper()
+    if uuid := _UUID(text):
+        return f"{uuid['kind'].upper()}-{uuid['digits'].lower()}"
+    return read_words(text)
+
+
 def read_throttle(text: str) -> tuple[str, ...]:
     """Read what holds the clocks down, from NVML's bits. Raises ``ValueError``."""
     return throttle_names(int(text, 16 if text.lower().startswith("0x") else 10))
 
 
 TEXTS: Mapping[str, Callable[[str], Any]] = {
-    "uuid": read_words, "model": read_words, "process_name": read_words, "node": read_words,
+    "uuid": read_uuid, "model": read_words, "process_name": read_words, "node": read_words,
     "time": str, "date": str, "throttle": read_throttle, **dict.fromkeys(logged.FLAGS, logged.read_flag),
 }  # fmt: skip
 """Of each field that is no number."""
@@ -296,13 +310,13 @@ class Column:
                 raise ValueError(f"{cell!r} is no {self.field}") from error
         if self.field == "index" and not _NUMBER(cell):
             index = _INDEX(cell)  # a column ``gpu`` may have names or uuids
-            return int(index[1]) if index else read_words(cell)
+            return int(index[1]) if index else read_uuid(cell)
         return self._read_amount(cell, quantity)
 
     def _read_amount(self, cell: str, quantity: Quantity) -> int | float | None:
         match = _NUMBER(cell)
         if match is None:
-            word = cell.lower().removesuffix("%").split()[0]  # a unit may follow
+            word = cell.lower().removesuffix("%").partition(" ")[0]  # a unit may follow
             if word in _UNMEASURED:
                 return None
             if word.lstrip("+-") in _ENDLESS:

@@ -13,7 +13,7 @@ from typing import Any
 from collectors.throttle import throttle_names
 from dutycycle.contract.health import logged
 from dutycycle.imports.moments import Clock
-from dutycycle.imports.quantities import HELD_REASONS, Column, HeldShares, Row, is_measured
+from dutycycle.imports.quantities import HELD_REASONS, Column, HeldShares, Row, is_measured, read_uuid
 
 _LINE = re.compile(r"(?P<indent> *)(?P<name>\S.*?) *(?: : ?(?P<value>.*))?").fullmatch
 _GPU = re.compile(r"GPU (?P<bus>[0-9A-F]{4,8}:[0-9A-F]{2}:[0-9A-F]{2}\.[0-9A-F])", re.IGNORECASE).fullmatch
@@ -104,7 +104,7 @@ class SmiQueryReader:
             return self._take_rows()
         if gpu := _GPU(line.strip()):
             rows = self._take_rows()
-            self._gpu = {"uuid": gpu["bus"]}
+            self._gpu = {"uuid": read_uuid(gpu["bus"])}
             self.notes.columns = ("those of nvidia-smi -q",)
             return rows
         indent, name, value = len(match["indent"]), match["name"].lower(), match["value"]

@@ -707,3 +707,24 @@ def test_a_log_that_begins_with_its_newest_row(tmp_path: Path, capsys: pytest.Ca
     assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 0
     assert "gpu-a: a tick each 15 s" in capsys.readouterr().err
     assert [record["interval_ms"] for record in records(tmp_path / "t.jsonl")] == [15_000] * 9
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("uuid", ["GPU-0a1b2c3d-0000-0000-0000-00000000000f", "GPU-0A1B2C3D-0000-0000-0000-00000000000F"]),
+        ("gpu", ["GPU-0a1b2c3d-0000-0000-0000-00000000000f", "gpu-0A1B2C3D-0000-0000-0000-00000000000f"]),
+        ("pci.bus_id", ["00000000:0A:00.0", "0000:0a:00.0"]),
+    ],
+)
+def test_a_gpu_is_the_same_however_programs_write_its_name(
+    name: str, written: list[str], tmp_path: Path
+) -> None:
+    rows = [f"2026-11-20 10:00:0{at}, {written[at % 2]}, %, 5{at}" for at in range(4)]
+    log = write(tmp_path / "gpu-a.csv", [f"timestamp, {name}, mem_util [%], util", *rows])
+    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 0
+    gpus = [gpu for record in records(tmp_path / "t.jsonl") for gpu in record["gpus"]]
+    assert [(gpu["uuid"], gpu["index"], gpu["gpu_util_pct"]) for gpu in gpus] == [
+        (written[0], 0, 50 + at) for at in range(4)
+    ]
+    assert not any("mem_copy_util_pct" in gpu for gpu in gpus)  # a unit without a value is no value

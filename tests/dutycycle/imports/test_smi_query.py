@@ -201,7 +201,7 @@ def test_an_old_driver_a_sliced_gpu_and_several_in_one_log(tmp_path: Path) -> No
     records = imported(tmp_path, log(new(), OLD, SLICED).rstrip("\n") + "\n")
     (sample,) = records["nvml-samples"]
     new_one, old, sliced = sample["gpus"]
-    assert [gpu["uuid"] for gpu in sample["gpus"]] == ["GPU-a", "0000:06:00.0", "GPU-sliced"]
+    assert [gpu["uuid"] for gpu in sample["gpus"]] == ["GPU-a", "00000000:06:00.0", "GPU-sliced"]
     assert new_one["index"] == 0
     assert (old["gpu_util_pct"], old["power_w"], old["power_limit_w"]) == (12, 31.5, 200)
     assert "gpu_util_pct" not in sliced
@@ -209,7 +209,7 @@ def test_an_old_driver_a_sliced_gpu_and_several_in_one_log(tmp_path: Path) -> No
     assert sliced["mig"] == [
         {"uuid": "MIG-GPU-sliced/9/1", "mem_used_bytes": 25 * 2**20, "mem_total_bytes": 18000 * 2**20}
     ]
-    faults = {event["gpu"]: event["counters"] for event in records["gpu-events"]}["0000:06:00.0"]
+    faults = {event["gpu"]: event["counters"] for event in records["gpu-events"]}["00000000:06:00.0"]
     assert faults == {"ecc_corrected": 3, "ecc_uncorrected": 1, "pages_retired": 3, "pages_pending": True}
 
 

@@ -120,7 +120,7 @@ RTX = gpu(0, "00000000:01:00.0", "NVIDIA GeForce RTX 4090", temp_c=42, power_w=2
           mem_used_bytes=12 * MIB, mem_total_bytes=24564 * MIB, gpu_util_pct=3)  # fmt: skip
 H100 = gpu(1, "00000000:02:00.0", "NVIDIA H100 80GB HBM3", mem_used_bytes=512 * MIB,
            mem_total_bytes=81559 * MIB)  # fmt: skip
-TITAN = gpu(0, "0000:05:00.0", "GeForce GTX TIT...", temp_c=58, power_w=78, power_limit_w=250,
+TITAN = gpu(0, "00000000:05:00.0", "GeForce GTX TIT...", temp_c=58, power_w=78, power_limit_w=250,
             mem_used_bytes=114 * MIB, mem_total_bytes=12287 * MIB, gpu_util_pct=31)  # fmt: skip
 
 

@@ -85,32 +85,38 @@ def _refused(part: Any, path: str) -> tuple[str, ...]:
     return tuple(refused_amounts(part, path))
 
 
-def _specs(part: Any, role: str, path: str) -> Iterator[tuple[str, Spec, str, Any]]:
+def _specs(
+    part: Any, role: str, path: str, resources: Spec | None = None
+) -> Iterator[tuple[str, Spec, str, Any]]:
     """Yield pod specs in ``part``, which stands at ``path``: the name of what holds their template, the spec,
     and the path and the part that it was made of.
 
-    A container that stands by itself, as in a template of an Argo workflow, is a pod; the steps of a Tekton
-    task are the containers of one.
+    A container that stands by itself, as in a template of an Argo workflow, is a pod. Without resources of its
+    own it has the ``resources`` around it, as in a DynamoGraphDeployment. The steps of a Tekton task are the
+    containers of a pod.
     """
     if isinstance(part, Mapping):
         if isinstance(part.get("containers"), list):
             yield role, part, path, part
             return
         if isinstance(part.get("image"), str):
-            yield role, {"containers": [part]}, path, part
+            stated = {"resources": resources} if resources else {}
+            yield role, {"containers": [{**stated, **part}]}, path, part
             return
         steps = part.get("steps")
         if isinstance(steps, list) and any(isinstance(step, Mapping) and "image" in step for step in steps):
             yield role, {"containers": steps}, path, part
             return
+        around = part.get("resources")
+        resources = around if isinstance(around, Mapping) else resources
         for name, inner in part.items():
             unnamed = name in ("template", "spec", "container", "script", "containerSet")
-            yield from _specs(inner, role if unnamed else str(name), f"{path}.{name}")
+            yield from _specs(inner, role if unnamed else str(name), f"{path}.{name}", resources)
     elif isinstance(part, list):
         for number, inner in enumerate(part):
             names = inner if isinstance(inner, Mapping) else {}
             named = names.get("name") or names.get("groupName") or role
-            yield from _specs(inner, str(named), f"{path}[{number}]")
+            yield from _specs(inner, str(named), f"{path}[{number}]", resources)
 
 
 def _object(part: Any) -> Spec:

@@ -99,6 +99,22 @@ class ManifestDocument:
         return f"{self.kind.lower()}/{self.name}"
 
 
+class _UniqueKeys(yaml.SafeLoader):
+    """Reads YAML, but for a key that an object has twice, as kubectl does: of the two values one would be
+    lost."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Make an object. Raises ``yaml.YAMLError``."""
+        seen = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value != "<<":
+                if key.value in seen:
+                    problem = f"the key {key.value} stands twice in one object: take one of them out"
+                    raise yaml.constructor.ConstructorError(problem=problem, problem_mark=key.start_mark)
+                seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
 def read_documents(files: Sequence[str], *, templates: bool = False) -> list[ManifestDocument]:
     """Return the objects of all files, in their order. Raises ``SettingError``, also where none makes pods;
     with ``templates`` one that says what pods have is enough."""
@@ -121,7 +137,7 @@ def _of_file(file: str) -> Iterator[ManifestDocument]:
     name = "standard input" if file == "-" else file
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-        things = list(yaml.safe_load_all(text))
+        things = list(yaml.load_all(text, _UniqueKeys))
     except OSError as error:
         raise SettingError(f"{name}: {error.strerror}") from error
     except UnicodeDecodeError as error:

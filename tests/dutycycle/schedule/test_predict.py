@@ -287,12 +287,17 @@ def of_kind(kind: str, spec: str) -> str:
          [("driver", "s", 0), ("executor", "s", 0)]),
         ("ScheduledSparkApplication", "{template: {image: s}}", [("driver", "s", 0), ("executor", "s", 0)]),
         ("TaskRun", "{taskSpec: {steps: [{name: a, image: x}, {image: y}]}}", [("taskSpec", "x", 0)]),
+        ("DynamoGraphDeployment", "{services: {Decode: {resources: {limits: {nvidia.com/gpu: 2}},"
+         " extraPodSpec: {mainContainer: {image: x}}}, Web: {extraPodSpec: {mainContainer: {image: y}}}}}",
+         [("mainContainer", "x", 2), ("mainContainer", "y", 0)]),
+        ("DynamoGraphDeployment", "{services: {Decode: {resources: {limits: {gpu: 2}}, extraPodSpec:"
+         " {mainContainer: {image: x}}}}}", [("mainContainer", "x", None)]),
         ("LeaderWorkerSet", "{leaderWorkerTemplate: {workerTemplate: {spec: {containers: [{image: x}]}}}}",
          [("workerTemplate", "x", 0)]),
     ],
 )  # fmt: skip
 def test_pods_of_kinds_that_have_no_pod_template(
-    tmp_path: Path, kind: str, spec: str, pods: list[tuple[str, str, float]]
+    tmp_path: Path, kind: str, spec: str, pods: list[tuple[str, str, float | None]]
 ) -> None:
     found = asked(of_kind(kind, spec), tmp_path)
     assert [(one.role, one.spec["containers"][0]["image"], one.gpus) for one in found] == pods

@@ -105,6 +105,7 @@ def test_what_never_ends(tmp_path: Path, kinds: tuple[str, ...], never_ends: boo
         ("\na: [", "line 2: is no YAML"),
         ("a: b: c", "line 1: is no YAML: mapping values are not allowed here"),
         ("!!python/object:os.system {}", "is no YAML"),
+        ("a: {b: 1,\n c: 2, b: 3}", "line 2: is no YAML: the key b stands twice in one object"),
         ("kind: {{ .Values.kind }}\n", "it looks like a template of Helm: give what helm template RELEASE"),
         ("{{- if .Values.x }}\nkind: Pod\n{{- end }}\n", "it looks like a template of Helm"),
         ("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: &s {more: *s}\n", "object 1: its aliases"),
@@ -130,3 +131,9 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "raw.yaml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(SettingError, match="is no text in UTF-8"):
         read_documents([str(tmp_path / "raw.yaml")])
+
+
+def test_a_key_that_is_merged_may_stand_again(tmp_path: Path) -> None:
+    merged = POD.replace("spec: {", "x: &x {a: 1}\nspec: {y: {<<: *x, <<: *x, a: 2}, ")
+    (one,) = read_documents([write(tmp_path, merged)])
+    assert one.spec["y"] == {"a": 2}

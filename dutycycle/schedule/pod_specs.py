@@ -91,8 +91,8 @@ def _specs(
     """Yield pod specs in ``part``, which stands at ``path``: the name of what holds their template, the spec,
     and the path and the part that it was made of.
 
-    A container that stands by itself, as in a template of an Argo workflow, is a pod. Without resources of its
-    own it has the ``resources`` around it, as in a DynamoGraphDeployment. The steps of a Tekton task are the
+    A container that stands by itself, as in a template of an Argo workflow, is a pod. Without resources of
+    its own it has those around it, as in a DynamoGraphDeployment. The steps of a Tekton task are the
     containers of a pod.
     """
     if isinstance(part, Mapping):

@@ -175,6 +175,11 @@ def listed(names: Sequence[str], most: int) -> str:
     return (", ".join(names[:most]) or "none") + more
 
 
+def counts_text(tally: Mapping[str, int]) -> str:
+    """Return ``3 cycles, 12 trends``, by name; ``nothing`` for none."""
+    return ", ".join(f"{count} {name}" for name, count in sorted(tally.items())) or "nothing"
+
+
 def aligned(
     columns: Sequence[str], rows: Sequence[Sequence[str]], *, headers: bool = True, gap: str = "   "
 ) -> str:

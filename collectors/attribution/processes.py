@@ -12,6 +12,7 @@ from pathlib import Path
 
 from collectors.attribution.cgroup_path import CgroupId, CgroupKind, parse_cgroup_path
 from collectors.files import read_small
+from dutycycle.contract.units import printable_text
 from dutycycle.telemetry.events import ATTRIBUTION_FAILED, Telemetry
 
 _RANK = {CgroupKind.OTHER: 0, CgroupKind.UNIT: 1, CgroupKind.CONTAINER: 2, CgroupKind.POD: 3}
@@ -136,5 +137,4 @@ def best_of(paths: Iterable[str]) -> CgroupId | None:
 
 def printable(text: str) -> str | None:
     """Return ``text`` with "?" for what cannot be printed, 1024 characters at most; None for an empty one."""
-    shown = "".join(letter if letter.isprintable() else "?" for letter in text).strip()
-    return shown[:1024] or None
+    return printable_text(text).strip()[:1024] or None

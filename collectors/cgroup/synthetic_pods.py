@@ -7,6 +7,7 @@ from collectors.attribution.cgroup_path import CgroupId
 from collectors.base import Outgoing, Tick
 from dutycycle.contract.codec import encode
 from dutycycle.contract.records.pods import Pod
+from dutycycle.contract.units import printable_text
 
 _LONGEST = 512
 _REPEAT_S = 300.0
@@ -60,5 +61,5 @@ def _record(uid: str, who: CgroupId, tick: Tick, *, finished: bool) -> Outgoing:
 
 def label(name: str) -> str:
     """Return a cgroup's name as a record may carry it: a folder's name may be of any length and any bytes."""
-    printable = "".join(letter if letter.isprintable() else "?" for letter in name)
+    printable = printable_text(name)
     return printable if len(printable) <= _LONGEST else "…" + printable[1 - _LONGEST :]

@@ -64,3 +64,18 @@ def sum_of_known(values: Iterable[float | None]) -> float | None:
     """Return the sum of the values that are known; None where none is."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
+
+
+def weighted_mean(pairs: Iterable[tuple[float | None, float]]) -> float | None:
+    """Return the mean of the values that are known, each by its weight; None where none has any.
+
+    ``pairs``: a value and its weight.
+    """
+    known = [(value, weight) for value, weight in pairs if value is not None]
+    total = sum(weight for _, weight in known)
+    return sum(value * weight for value, weight in known) / total if total else None
+
+
+def printable_text(text: str) -> str:
+    """Return a text with ``?`` for each letter that cannot be shown."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)

@@ -170,7 +170,7 @@ class _GriddedRun:
         if (memory := self._max(of, "mem_used_bytes")) is not None:
             yield "mem_bytes", memory
         disk = "io" if view.pods else "disk"
-        net = [pod for pod in view.pods if pod.ticks.most("net_rx_bytes_per_s") is not None] or view.hosts
+        net = view.pods_on_network or view.hosts
         for name, whose, column in (
             ("read_bytes", of, f"{disk}_read_bytes_per_s"),
             ("written_bytes", of, f"{disk}_write_bytes_per_s"),

@@ -10,7 +10,7 @@ import numpy as np
 from dutycycle.contract.metering import joules_of_tick
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.tensor_peak import peak_mhz
-from dutycycle.contract.units import JOULES_PER_KWH, sum_of_known
+from dutycycle.contract.units import JOULES_PER_KWH, sum_of_known, weighted_mean
 from dutycycle.report.charts.cycles import SeriesCycles, cycles_of
 from dutycycle.report.gather import Gathered, Plain
 from dutycycle.report.view import HostView, View, insights_of
@@ -100,9 +100,7 @@ class Facts:
     @property
     def util_mean(self) -> float | None:
         """Return the mean utilization over the GPUs, each for as long as it was there."""
-        known = [(gpu.util_mean, gpu.seconds) for gpu in self.gpus if gpu.util_mean is not None]
-        seconds = sum(seconds_of_gpu for _, seconds_of_gpu in known)
-        return sum(mean * weight for mean, weight in known) / seconds if seconds else None
+        return weighted_mean((gpu.util_mean, gpu.seconds) for gpu in self.gpus)
 
 
 def facts_of(gathered: Gathered, view: View, settings: Settings) -> Facts:
@@ -328,14 +326,11 @@ def _inside(gpus: Sequence[GpuUse]) -> Iterator[tuple[str, str]]:
     """Yield what the GPUs do while they are in use, where they tell."""
     parts = []
     for name, figure in (("SM", "sm_mean"), ("tensor cores", "tensor_mean"), ("memory", "dram_mean")):
-        known = [(value, gpu.seconds) for gpu in gpus if (value := getattr(gpu, figure)) is not None]
-        if total_s := sum(seconds for _, seconds in known):
-            parts.append(f"{name} {sum(value * seconds for value, seconds in known) / total_s:.0f} %")
+        if (mean := weighted_mean((getattr(gpu, figure), gpu.seconds) for gpu in gpus)) is not None:
+            parts.append(f"{name} {mean:.0f} %")
     if parts:
         yield "Inside the GPUs", f"{', '.join(parts)} (means)"
-    known = [(gpu.of_peak_mean, gpu.seconds) for gpu in gpus if gpu.of_peak_mean is not None]
-    if total_s := sum(seconds for _, seconds in known):
-        share = sum(value * seconds for value, seconds in known) / total_s
+    if (share := weighted_mean((gpu.of_peak_mean, gpu.seconds) for gpu in gpus)) is not None:
         yield "Tensor use of peak", f"{share:.0f} % (by activity and clock; padding counts, so it is no MFU)"
 
 
@@ -355,7 +350,7 @@ def _machine_figures(view: View) -> Iterator[tuple[str, str]]:
     read, written = (each(of, f"{prefix}_{way}_bytes_per_s", "total") for way in ("read", "write"))
     if read or written:
         yield f"Disk{whose}", f"read {decimal_bytes(sum(read))}, written {decimal_bytes(sum(written))}"
-    net = [pod for pod in view.pods if pod.ticks.most("net_rx_bytes_per_s") is not None]
+    net = view.pods_on_network
     whose = "" if net else " of the machine" if len(view.hosts) == 1 else " of the machines"
     rx, tx = (each(net or view.hosts, f"net_{way}_bytes_per_s", "total") for way in ("rx", "tx"))
     if rx or tx:

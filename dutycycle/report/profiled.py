@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dutycycle.contract.records.insights import ProfileVerdict
-from dutycycle.contract.units import Number
+from dutycycle.contract.units import Number, printable_text
 from streams.operators.workload.rules.finding import Finding
 
 Cell = str | int | float
@@ -27,7 +27,7 @@ def cell_text(column: str, cell: Cell) -> str:
     """Return a cell with separators, and the digits that ``nsys stats`` gives it; control characters become
     ``?``."""
     if isinstance(cell, str):
-        return "".join(letter if letter.isprintable() else "?" for letter in cell)
+        return printable_text(cell)
     if isinstance(cell, int):
         return f"{cell:,}"
     return f"{cell:,.3f}" if "(MB)" in column else f"{cell:,.1f}"

@@ -62,6 +62,11 @@ class View:
         return self.pods or self.hosts
 
     @property
+    def pods_on_network(self) -> list[HostView]:
+        """Return the pods whose network is known: of the others that of their nodes is shown."""
+        return [pod for pod in self.pods if pod.ticks.most("net_rx_bytes_per_s") is not None]
+
+    @property
     def parts(self) -> list[GpuView | HostView]:
         """Return everything whose ticks are shown."""
         return [*self.gpus, *self.machines]

@@ -12,6 +12,7 @@ from collectors.rates import Rate, rounded, rounded_pct
 from dutycycle.contract.codec import encode
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.samples import Allocation, CgroupSample, Container, PodCgroup
+from dutycycle.contract.units import printable_text
 from dutycycle.run.command import Ended
 from dutycycle.run.process_tree import ProcessTree, TreeUse
 
@@ -148,8 +149,7 @@ def visible_gpus(text: str | None) -> frozenset[str] | None:
 
 def pod_of(command: Sequence[str], node: str, pid: int, ts_ms: int) -> Pod:
     """Return the pod that stands for the command: named as it is typed, cut to what is told apart by it."""
-    shown = " ".join([Path(command[0]).name, *command[1:]])
-    name = "".join(letter if letter.isprintable() else "?" for letter in shown)
+    name = printable_text(" ".join([Path(command[0]).name, *command[1:]]))
     return Pod(
         uid=f"run-{node}-{pid}-{ts_ms}", namespace=NAMESPACE,
         name=name[:80] or "?", node=node, phase="Running",

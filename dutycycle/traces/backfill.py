@@ -29,6 +29,7 @@ from dutycycle.contract.topics import full_name
 from dutycycle.contract.trace import TraceRecord, TraceWriter
 from dutycycle.progress import Progress
 from dutycycle.traces.resume import Reached, ResumeFile
+from dutycycle.words import counts_text
 
 _FIRST_CHUNK_MS = 120_000
 _LEAST_CHUNK_MS = 30_000
@@ -87,8 +88,7 @@ def backfill(
         raise DutycycleError("interrupted: the same command goes on from here") from error
     finally:
         prometheus.close()
-    recorded = ", ".join(f"{count} {topic}" for topic, count in sorted(counts.items()))
-    print(f"recorded: {recorded}", file=sys.stderr)  # noqa: T201
+    print(f"recorded: {counts_text(counts)}", file=sys.stderr)  # noqa: T201
     if run.incomplete_s and not partial:
         print(  # noqa: T201
             f"not whole: {run.incomplete_s} s of it are of answers that lack samples, as said above; record "

@@ -15,6 +15,7 @@ from dutycycle.process import stop_on_signals
 from dutycycle.progress import Progress
 from dutycycle.tables.writer import TableWriter, writer
 from dutycycle.telemetry.events import Telemetry
+from dutycycle.words import counts_text
 
 _WAIT_S = 0.2
 
@@ -58,8 +59,7 @@ def record(
     """Record; 0 when the trace is whole. A broker is waited for ``timeout_s``, seconds."""
     with writer(out, form, settings.topic_prefix, overwrite=overwrite) as trace:
         counts = asyncio.run(_record(trace, wanted, settings, timeout_s))
-    recorded = ", ".join(f"{count} {topic}" for topic, count in sorted(counts.items()))
-    print(f"recorded: {recorded or 'nothing'}", file=sys.stderr)  # noqa: T201
+    print(f"recorded: {counts_text(counts)}", file=sys.stderr)  # noqa: T201
     return 0
 
 

@@ -14,6 +14,7 @@ from dutycycle.contract.trace import TraceError, TraceRecord, TraceWriter
 from dutycycle.progress import Progress
 from dutycycle.tables.writer import TRACE, TableWriter, writer
 from dutycycle.traces.samples import TraceSamples
+from dutycycle.words import counts_text
 from streams.local import LocalPipeline
 from streams.topology import stages
 
@@ -121,7 +122,6 @@ def _write(outs: Iterable[ProducerRecord], writers: list[Write], made: Counter[s
 
 def _summary(read: TraceSamples, made: Counter[str], pipeline: LocalPipeline) -> Iterator[str]:
     for verb, tally in (("read", read.tally), ("made", made), ("noticed", pipeline.happened)):
-        counts = ", ".join(f"{count} {name}" for name, count in sorted(tally.items()))
-        if counts or verb != "noticed":
-            yield f"{verb}: {counts or 'nothing'}"
+        if tally or verb != "noticed":
+            yield f"{verb}: {counts_text(tally)}"
     yield from read.left_out()

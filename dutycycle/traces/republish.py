@@ -18,6 +18,7 @@ from dutycycle.process import stop_on_signals, stopped_within
 from dutycycle.progress import Progress
 from dutycycle.telemetry.events import Telemetry
 from dutycycle.traces.samples import TraceSamples
+from dutycycle.words import counts_text
 
 _DAY_MS = 86_400_000
 _AT_ONCE = 2000
@@ -53,8 +54,7 @@ def republish(
     with Progress("samples", quiet=quiet) as progress:
         read = TraceSamples(traces, settings.topic_prefix, bad=progress.say if skip_bad else None)
         sent = asyncio.run(_publish(read, settings, ReplayPace(speed), progress))
-    published = ", ".join(f"{count} {topic}" for topic, count in sorted(sent.items()))
-    for line in (f"published: {published or 'nothing'}", *read.left_out()):
+    for line in (f"published: {counts_text(sent)}", *read.left_out()):
         print(line, file=sys.stderr)  # noqa: T201
     return 0
 

@@ -17,6 +17,7 @@ from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.samples import Gpu, MigDevice
 from dutycycle.contract.settings.parsers import label_name
 from dutycycle.contract.tensor_peak import tensor_of_peak_pct
+from dutycycle.contract.units import weighted_mean
 from dutycycle.telemetry.metrics import Labels, Metric
 from sinks.prometheus import metrics as m
 from sinks.prometheus.analysis import Rows, analysis_of_job, exhausted_s, forecasts, health_rows, put
@@ -239,11 +240,8 @@ class SeriesRows:
         powers = [power for pod in pods if (power := _power_w(pod)) is not None]
         put(rows, m.JOB_POWER, labels, sum(powers) if powers else None)
         windows = [rows[m.POD_UTIL_MEAN].get(pod.labels) for pod in pods]
-        known = [
-            (value, len(pod.uses)) for value, pod in zip(windows, pods, strict=True) if value is not None
-        ]
-        if total := sum(gpus for _, gpus in known):
-            put(rows, m.JOB_UTIL_MEAN, labels, sum(value * gpus for value, gpus in known) / total)
+        gpus = (len(pod.uses) for pod in pods)
+        put(rows, m.JOB_UTIL_MEAN, labels, weighted_mean(zip(windows, gpus, strict=True)))
         most = [value for pod in pods if (value := rows[m.POD_UTIL_MAX].get(pod.labels)) is not None]
         put(rows, m.JOB_UTIL_MAX, labels, max(most) if most else None)
         analysis_of_job(rows, self._view, labels, now_ms)

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from dutycycle.contract.log import ConsumerRecord
 from dutycycle.contract.records.base import VersionedRecord
-from dutycycle.contract.units import Count, Label, Millis
+from dutycycle.contract.units import Count, Label, Millis, printable_text
 
 KEPT_BYTES = 65_536
 """How much of a payload a dead letter keeps."""
@@ -48,7 +48,7 @@ class DeadLetter(VersionedRecord, frozen=True, kw_only=True):
 
         Made of the record alone, so that a repeat is the same bytes.
         """
-        printable = "".join(c if c.isprintable() else "?" for c in error)[:_ERROR_LENGTH]
+        printable = printable_text(error)[:_ERROR_LENGTH]
         return cls(
             topic=prefix + record.topic,
             partition=record.partition,

@@ -9,7 +9,7 @@ from typing import Self
 
 from dutycycle.contract.records.pods import JobRef, Pod
 from dutycycle.contract.records.samples import Gpu, GpuProcess, Host
-from dutycycle.contract.units import sum_of_known
+from dutycycle.contract.units import sum_of_known, weighted_mean
 from dutycycle.live.model.derived import Derived
 from dutycycle.live.model.history import MetricHistory
 
@@ -212,9 +212,7 @@ class JobRow(SubjectRow):
     @property
     def gpu_util(self) -> Value:
         """Return the mean over its pods, each as often as it has GPUs."""
-        known = [(pod.gpu_util, len(pod.gpus) or 1) for pod in self.pods.values() if pod.gpu_util is not None]
-        count = sum(weight for _, weight in known)
-        return sum(value * weight for value, weight in known) / count if count else None
+        return weighted_mean((pod.gpu_util, len(pod.gpus) or 1) for pod in self.pods.values())
 
 
 Row = GpuRow | NodeRow | PodRow | JobRow

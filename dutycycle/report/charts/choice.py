@@ -190,11 +190,10 @@ def _steps(gathered: Gathered, view: View, processes: Sequence[TracedProcess]) -
 
 def charts_of(gathered: Gathered, view: View, processes: Sequence[TracedProcess] = ()) -> list[Chart]:
     """Return every chart for which something was measured."""
-    of_pods = [pod for pod in view.pods if pod.ticks.most("net_rx_bytes_per_s") is not None]
     of_machines: list[tuple[_Spec, list[HostView]]] = [
         (_CPU, view.machines),
         (_MEMORY, view.machines),
-        (_NETWORK, of_pods or view.hosts),
+        (_NETWORK, view.pods_on_network or view.hosts),
         (_DISK_OF_PODS if view.pods else _DISK_OF_HOSTS, view.machines),
     ]
     chosen = shown_cycle(gathered, view)

@@ -5,6 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from collectors.attribution.processes import printable
 from dutycycle.contract.records.pods import FINISHED_PHASES, TRIAL_OF, UNENDING, JobRef, Pod
 from dutycycle.contract.units import unix_ms
 from dutycycle.kube import resources
@@ -67,7 +68,9 @@ def pod_record(pod: Mapping[str, Any], owner: ObjectRef | None, label_keys: Sequ
         started_ms=_ms(status.get("startTime")),
         finished_ms=_finished_ms(status) if phase in FINISHED_PHASES else None,
         images=tuple(
-            container["image"] for container in spec.get("containers") or () if container.get("image")
+            image
+            for container in spec.get("containers") or ()
+            if (image := printable(container.get("image") or ""))
         ),
         program=made and made.program,
         template=made and made.template,

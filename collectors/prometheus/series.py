@@ -22,8 +22,9 @@ _MEMORY = re.compile(
 ).fullmatch
 _MOST_BYTES, _MOST_COUNTED = 1e14, 2.0**64
 _NO_TEXT = re.compile(r"<{1,3}[\w ]+>{1,3}|\[?N/A\]?|\(null\)")
-_MOST_TEXT = 1024
 """What an exporter writes for a text that it does not have, such as DCGM's ``<<<NULL>>>``."""
+_MOST_TEXT, _MOST_UID = 1024, 512
+_PERHAPS_UNPRINTABLE = re.compile(r"[^ -~]")
 
 SeriesLabels = Mapping[str, str]
 Point = tuple[int, float]
@@ -97,8 +98,20 @@ def _has_histograms(answer: Mapping[str, Any]) -> bool:
 
 
 def _labels(labels: SeriesLabels) -> SeriesLabels:
-    """Return those that say something, each as long as a record may have it."""
-    return {name: text[:_MOST_TEXT] for name, text in labels.items() if not _NO_TEXT.fullmatch(text)}
+    """Return those that say something, as a record may have them: cut, and with "?" for what cannot be
+    printed."""
+    return {
+        name: (text if text.isprintable() else _PERHAPS_UNPRINTABLE.sub(_printable, text))[: _most_text(name)]
+        for name, text in labels.items() if not _NO_TEXT.fullmatch(text)
+    }  # fmt: skip
+
+
+def _printable(letter: re.Match[str]) -> str:
+    return letter[0] if letter[0].isprintable() else "?"
+
+
+def _most_text(name: str) -> int:
+    return _MOST_UID if name.lower().endswith("uid") else _MOST_TEXT
 
 
 def _number(text: Any) -> float:

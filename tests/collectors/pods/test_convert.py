@@ -46,6 +46,13 @@ def test_a_whole_pod() -> None:
     assert decode(Pod, encode(record), "pods") == record
 
 
+def test_an_image_that_cannot_be_printed_costs_no_record() -> None:
+    spec = POD["spec"] | {"containers": [{"image": "bert:1\u200b"}, {"image": ""}, {}]}
+    record = pod_record(POD | {"spec": spec}, None)
+    assert record.images == ("bert:1?",)
+    assert decode(Pod, encode(record), "pods") == record
+
+
 def test_labels_that_were_asked_for() -> None:
     labels = {"team": "blue", "empty": "", "other": "x"}
     pod = POD | {"metadata": POD["metadata"] | {"labels": labels}}

@@ -313,3 +313,5 @@ def test_a_text_that_dcgm_does_not_have_is_no_label(text: str) -> None:
 
 def test_a_label_is_as_long_as_a_record_may_have_it() -> None:
     assert matrix((1, "2"), modelName="N" * 5000)[0].labels["modelName"] == "N" * 1024
+    assert matrix((1, "2"), UUID="N" * 5000)[0].labels["UUID"] == "N" * 512
+    assert matrix((1, "2"), container="ma\nin é\u200b")[0].labels["container"] == "ma?in é?"

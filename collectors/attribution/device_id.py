@@ -6,7 +6,10 @@ The forms, as NVIDIA's device plugin, its older versions and GKE's plugin write 
     GPU-<uuid>::3                 the third share of one (time slicing or MPS)
     MIG-<uuid>[::3]               a slice, by its own uuid
     MIG-GPU-<uuid>/<gi>/<ci>      a slice, by its GPU, GPU instance and compute instance
-    nvidia0[/gi1][/vgpu2]         GKE: a GPU by its index, a slice of it, a share of that
+    nvidia0[/gi1][/vgpu2]         GKE: a GPU by its number, a slice of it, a share of that
+    [<claim>-]gpu-0[-mig-9-4-4]   NVIDIA's DRA driver: a GPU by its number, a slice by profile and place
+
+The number is that of the GPU's device file, ``/dev/nvidia0``.
 """
 
 import re
@@ -15,22 +18,24 @@ from dataclasses import dataclass
 _HEX = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 _BY_UUID = re.compile(rf"(?P<uuid>(?:GPU|MIG)-{_HEX})(?P<share>::\d+)?")
 _BY_INSTANCE = re.compile(rf"MIG-(?P<uuid>GPU-{_HEX})/(?P<gi>\d+)/(?P<ci>\d+)(?P<share>::\d+)?")
-_GKE = re.compile(r"nvidia(?P<index>\d+)(?:/gi(?P<gi>\d+))?(?P<share>/vgpu\d+)?")
+_GKE = re.compile(r"nvidia(?P<minor>\d+)(?:/gi(?P<gi>\d+))?(?P<share>/vgpu\d+)?")
+_CLAIMED = re.compile(rf"(?:{_HEX}-)?gpu-(?P<minor>\d+)(?P<slice>-mig-[\w-]+)?")
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceId:
     """Says what an id means.
 
-    ``uuid``: of the GPU, or of the slice where it begins with ``MIG-``; absent for GKE's form, which has the
-    GPU's ``index`` instead. ``instance``: the GPU instance of a slice that is named by it. ``shared``: others
-    may have been given the same device.
+    ``uuid``: of the GPU, or of the slice where it begins with ``MIG-``; absent for forms that have the GPU's
+    ``minor`` number instead. ``instance``: the GPU instance of a slice that is named by it. ``shared``:
+    others may have been given the same device. ``some_slice``: the id does not tell the instance.
     """
 
     uuid: str | None = None
-    index: int | None = None
+    minor: int | None = None
     instance: int | None = None
     shared: bool = False
+    some_slice: bool = False
 
 
 def parse_device_id(text: str) -> DeviceId | None:
@@ -41,5 +46,7 @@ def parse_device_id(text: str) -> DeviceId | None:
         return DeviceId(uuid=match["uuid"], instance=int(match["gi"]), shared=match["share"] is not None)
     if match := _GKE.fullmatch(text):
         instance = None if match["gi"] is None else int(match["gi"])
-        return DeviceId(index=int(match["index"]), instance=instance, shared=match["share"] is not None)
+        return DeviceId(minor=int(match["minor"]), instance=instance, shared=match["share"] is not None)
+    if match := _CLAIMED.fullmatch(text):
+        return DeviceId(minor=int(match["minor"]), some_slice=match["slice"] is not None)
     return None

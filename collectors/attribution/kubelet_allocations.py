@@ -1,5 +1,6 @@
 """Tells which containers each GPU is allocated to, by the kubelet's pod-resources socket."""
 
+import re
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,7 +15,9 @@ from dutycycle.telemetry.events import KUBELET_UNREACHABLE, NOT_MEASURED, Teleme
 _WHAT = "pod-resources"
 _EVERY_S = 10.0
 SOCKET = "var/lib/kubelet/pod-resources/kubelet.sock"
+_GPUS = "proc/driver/nvidia/gpus"
 """Below the host's root."""
+_INFORMATION = re.compile(r"^(Device Minor|GPU UUID):\s*(\S+)", re.MULTILINE)
 
 UidOf = Callable[[str, str], str | None]
 """The uid of the pod of a namespace and a name, None if it is not known: the kubelet gives only names."""
@@ -36,9 +39,13 @@ class Allocations:
     """Asks the kubelet every ten seconds, in a thread of its own, so that no tick waits for it."""
 
     def __init__(
-        self, lister: Lister, uid_of: UidOf, telemetry: Telemetry, every_s: float = _EVERY_S
-    ) -> None:
+        self, lister: Lister, uid_of: UidOf, telemetry: Telemetry, every_s: float = _EVERY_S,
+        host_root: str = "/",
+    ) -> None:  # fmt: skip
         self._lister = lister
+        self._host_root = host_root
+        self._uuids: Mapping[int, str] = {}
+        """Of the GPUs by the numbers of their device files, as far as the driver tells."""
         self._uid_of = uid_of
         self._telemetry = telemetry
         self._every_s = every_s
@@ -52,12 +59,17 @@ class Allocations:
     def of(self, uuid: str, index: int, slices: Mapping[int, str]) -> tuple[Allocation, ...] | None:
         """Tell who holds the GPU or one of its slices; None while that is not known, which is not "nobody".
 
-        ``slices`` are the uuids of the GPU's MIG slices by GPU instance, where it has any.
+        ``slices`` are the uuids of the GPU's MIG slices by GPU instance, where it has any. It is not known
+        either which of several slices a claim has that tells only its profile.
         """
         given = self._devices
         if given is None:
             return None
-        mine = [(allocated, device) for allocated, device in given if _is_on(device, uuid, index, slices)]
+        mine = [
+            (allocated, device) for allocated, device in given if self._is_on(device, uuid, index, slices)
+        ]
+        if len(slices) != 1 and any(device.some_slice for _, device in mine):
+            return None
         return tuple(dict.fromkeys(self._allocation(allocated, device, slices) for allocated, device in mine))
 
     def close(self) -> None:
@@ -65,10 +77,18 @@ class Allocations:
         self._stop.set()
         self._thread.join(1.0)
 
+    def _is_on(self, device: DeviceId, uuid: str, index: int, slices: Mapping[int, str]) -> bool:
+        if device.minor is not None:  # mostly the index
+            of_minor = self._uuids.get(device.minor)
+            return device.minor == index if of_minor is None else of_minor == uuid
+        return device.uuid == uuid or device.uuid in slices.values()
+
     def _allocation(
         self, allocated: AllocatedDevice, device: DeviceId, slices: Mapping[int, str]
     ) -> Allocation:
         mig = None if device.instance is None else slices.get(device.instance)
+        if device.some_slice:
+            (mig,) = slices.values()
         if device.uuid is not None and device.uuid.startswith("MIG-"):
             mig = device.uuid
         return Allocation(
@@ -100,21 +120,30 @@ class Allocations:
                 self._telemetry.raise_condition(KUBELET_UNREACHABLE, _WHAT, detail)
                 return
             self._telemetry.clear_condition(KUBELET_UNREACHABLE, _WHAT, "the kubelet answers")
+            self._uuids = uuids_by_minor(self._host_root)
             parsed = [(allocated, parse_device_id(allocated.device_id)) for allocated in given]
             self._devices = [(allocated, device) for allocated, device in parsed if device is not None]
             # Devices of other plugins than NVIDIA's are left out without a word.
             ids = {allocated.device_id for allocated, device in parsed if device is None}
             for device_id in ids - self._unknown:
-                if device_id.startswith(("GPU-", "MIG-", "nvidia")):
+                if device_id.startswith(("GPU-", "MIG-", "nvidia", "gpu-")):
                     self._unknown.add(device_id)
                     detail = f"a GPU's device id of a form that is not known: {device_id!r:.100}"
                     self._telemetry.emit(NOT_MEASURED, detail, what="allocation", reason="device_id")
 
 
-def _is_on(device: DeviceId, uuid: str, index: int, slices: Mapping[int, str]) -> bool:
-    if device.uuid is None:
-        return device.index == index
-    return device.uuid == uuid or device.uuid in slices.values()
+def uuids_by_minor(host_root: str) -> dict[int, str]:
+    """Return the uuids of GPUs by the numbers of their device files, as the kernel module tells; empty where
+    it does not, as in WSL."""
+    uuids = {}
+    for file in Path(host_root, _GPUS).glob("*/information"):
+        try:
+            told = dict(_INFORMATION.findall(file.read_text(encoding="utf-8", errors="replace")))
+        except OSError:  # the GPU is gone
+            continue
+        if told.get("Device Minor", "").isdigit() and told.get("GPU UUID", "?").startswith("GPU-"):
+            uuids[int(told["Device Minor"])] = told["GPU UUID"]
+    return uuids
 
 
 def allocations(settings: Settings, telemetry: Telemetry, uid_of: UidOf) -> Allocations | None:
@@ -130,7 +159,7 @@ def allocations(settings: Settings, telemetry: Telemetry, uid_of: UidOf) -> Allo
     from collectors.attribution.kubelet.client import KubeletClient
 
     path = socket if settings.pod_resources == "auto" else Path(settings.pod_resources)
-    return Allocations(KubeletClient(path), uid_of, telemetry)
+    return Allocations(KubeletClient(path), uid_of, telemetry, host_root=settings.host_root)
 
 
 def _is_there(socket: Path) -> bool:

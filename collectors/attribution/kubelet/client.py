@@ -64,4 +64,6 @@ def _device_ids(container: api_pb2.ContainerResources) -> Iterator[str]:
     for claim in container.dynamic_resources:
         for resource in claim.claim_resources:
             for device in resource.cdi_devices:
-                yield device.name.rpartition("=")[2]
+                kind, _, device_id = device.name.rpartition("=")
+                if ".nvidia.com/" in f".{kind}":  # drivers of other devices name theirs alike
+                    yield device_id

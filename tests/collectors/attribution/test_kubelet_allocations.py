@@ -36,10 +36,14 @@ MIG = "MIG-00000000-0000-4000-8000-000000000001"
         (MIG + "::0", DeviceId(uuid=MIG, shared=True)),
         (f"MIG-{A}/7/0", DeviceId(uuid=A, instance=7)),
         (f"MIG-{A}/7/0::1", DeviceId(uuid=A, instance=7, shared=True)),
-        ("nvidia0", DeviceId(index=0)),
-        ("nvidia12/gi1", DeviceId(index=12, instance=1)),
-        ("nvidia0/vgpu2", DeviceId(index=0, shared=True)),
-        ("nvidia0/gi1/vgpu2", DeviceId(index=0, instance=1, shared=True)),
+        ("nvidia0", DeviceId(minor=0)),
+        ("nvidia12/gi1", DeviceId(minor=12, instance=1)),
+        ("nvidia0/vgpu2", DeviceId(minor=0, shared=True)),
+        ("nvidia0/gi1/vgpu2", DeviceId(minor=0, instance=1, shared=True)),
+        ("gpu-0", DeviceId(minor=0)),
+        ("0fa1b2c3-0000-4000-8000-00000000000a-gpu-11", DeviceId(minor=11)),
+        ("gpu-1-mig-9-4-4", DeviceId(minor=1, some_slice=True)),
+        ("gpu-vfio-0", None),
         ("0000:3b:00.0", None),
         ("GPU-zz", None),
         ("", None),
@@ -118,14 +122,50 @@ def test_a_pod_of_which_only_the_name_is_known(
     assert asking().of(A, 0, {}) == (held("stranger", pod_uid=None),)
 
 
-def test_a_claim_of_dynamic_resource_allocation(
-    kubelet: FakeKubelet, asking: Callable[[], Allocations]
-) -> None:
-    device = api_pb2.CDIDevice(name=f"k8s.gpu.nvidia.com/device={A}")
-    claim = api_pb2.DynamicResource(claim_resources=[api_pb2.ClaimResource(cdi_devices=[device])])
+def claimed(*names: str) -> api_pb2.PodResources:
+    """A pod with a claim for devices of these CDI names."""
+    devices = [api_pb2.CDIDevice(name=name) for name in names]
+    claim = api_pb2.DynamicResource(claim_resources=[api_pb2.ClaimResource(cdi_devices=devices)])
     container = api_pb2.ContainerResources(name="main", dynamic_resources=[claim])
-    kubelet.pods = [api_pb2.PodResources(name="claimed", namespace="team", containers=[container])]
-    assert asking().of(A, 0, {}) == (held("claimed"),)
+    return api_pb2.PodResources(name="claimed", namespace="team", containers=[container])
+
+
+CLAIM = "k8s.gpu.nvidia.com/claim=0fa1b2c3-0000-4000-8000-00000000000c"
+
+
+@pytest.mark.parametrize(
+    ("names", "minors", "slices", "holders"),
+    [
+        ([f"k8s.gpu.nvidia.com/device={A}"], {}, {}, [True, False]),
+        (["k8s.gpu.nvidia.com/device=gpu-1"], {}, {}, [False, True]),
+        (["k8s.gpu.nvidia.com/device=gpu-1", f"{CLAIM}-gpu-1"], {}, {}, [False, True]),
+        (["k8s.gpu.nvidia.com/device=gpu-1"], {0: B, 1: A}, {}, [True, False]),
+        (["k8s.gpu.nvidia.com/device=gpu-1"], {0: "GPU-????????-????"}, {}, [False, True]),
+        (["k8s.gpu.amd.com/device=gpu-0"], {}, {}, [False, False]),
+        (["k8s.gpu.nvidia.com/device=gpu-0-mig-9-4-4"], {}, {1: MIG}, [MIG, False]),
+        (["k8s.gpu.nvidia.com/device=gpu-0-mig-9-4-4"], {}, {1: MIG, 2: "MIG-2"}, [None, False]),
+    ],
+)
+def test_a_claim_of_dynamic_resource_allocation(
+    folder: Path, kubelet: FakeKubelet, names: list[str], minors: dict[int, str], slices: dict[int, str],
+    holders: list[bool | str | None],
+) -> None:  # fmt: skip
+    """Of GPU A and GPU B: whether the pod holds it, or its slice; None where that is not known."""
+    for minor, uuid in minors.items():
+        file = folder / f"proc/driver/nvidia/gpus/0000:0{minor}:00.0/information"
+        file.parent.mkdir(parents=True)
+        file.write_text(f"Model: \t NVIDIA H100\nGPU UUID: \t {uuid}\nDevice Minor: \t {minor}\n")
+    kubelet.pods = [claimed(*names)]
+    client = KubeletClient(folder / "kubelet.sock")
+    given = Allocations(client, uid_of, Telemetry("collect"), every_s=3600, host_root=str(folder))
+    given.ask()
+    expected = [
+        None if holder is None else () if not holder
+        else (held("claimed", mig=holder) if isinstance(holder, str) else held("claimed"),)
+        for holder in holders
+    ]  # fmt: skip
+    assert [given.of(A, 0, slices), given.of(B, 1, {})] == expected
+    given.close()
 
 
 def test_a_kubelet_that_refuses_makes_it_unknown_and_is_asked_again(

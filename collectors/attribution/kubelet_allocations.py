@@ -138,11 +138,11 @@ def uuids_by_minor(host_root: str) -> dict[int, str]:
     uuids = {}
     for file in Path(host_root, _GPUS).glob("*/information"):
         try:
-            told = dict(_INFORMATION.findall(file.read_text(encoding="utf-8", errors="replace")))
+            words = dict(_INFORMATION.findall(file.read_text(encoding="utf-8", errors="replace")))
         except OSError:  # the GPU is gone
             continue
-        if told.get("Device Minor", "").isdigit() and told.get("GPU UUID", "?").startswith("GPU-"):
-            uuids[int(told["Device Minor"])] = told["GPU UUID"]
+        if words.get("Device Minor", "").isdigit() and words.get("GPU UUID", "?").startswith("GPU-"):
+            uuids[int(words["Device Minor"])] = words["GPU UUID"]
     return uuids
 
 

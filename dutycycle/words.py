@@ -169,6 +169,11 @@ def does(insight: Insight) -> str:
     return ": ".join(filter(None, parts))
 
 
+def capitalized(text: str) -> str:
+    """Return a text that begins with a capital, and is else as it was."""
+    return text[:1].upper() + text[1:]
+
+
 def listed(names: Sequence[str], most: int) -> str:
     """Return the first names, and how many more there are; ``none`` without any."""
     more = f", and {len(names) - most} more" if len(names) > most else ""

@@ -13,7 +13,7 @@ from dutycycle.report.charts.chart import Chart, Line
 from dutycycle.report.charts.plot import color_of, figure_of
 from dutycycle.report.page import Keyed, ServedPage, document, shown_charts
 from dutycycle.traces.frames import mean_of_known
-from dutycycle.words import moment, short_duration
+from dutycycle.words import capitalized, moment, short_duration
 
 _OVERLAID = ("gpu-util", "gpu-power", "cpu", "cycle")
 _NOTES = (
@@ -35,7 +35,7 @@ def html_of(runs: Sequence[NamedRun], served: ServedPage | None = None) -> str:
     for place, run in enumerate(runs):
         view, kind, name = run.report.view, kind_of(run), Keyed(color_of(place), run.name)
         lasted = short_duration(run.report.facts.duration_s)
-        rows.append([name, view.title, moment(view.first_ms), lasted, kind[0].upper() + kind[1:]])
+        rows.append([name, view.title, moment(view.first_ms), lasted, capitalized(kind)])
     return document(
         "comparison.html",
         f"{names} – Dutycycle comparison",

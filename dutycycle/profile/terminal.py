@@ -9,6 +9,7 @@ from rich.text import Text
 
 from dutycycle.profile.verdict import GPU_TIME
 from dutycycle.report.profiled import TEXTS, Profile, StatisticsTable, cell_text
+from dutycycle.words import capitalized
 
 _NARROW = 130
 _LEFT_OUT = ("Med", "Min", "Max", "StdDev")
@@ -23,7 +24,7 @@ def show(profile: Profile, out: TextIO, rows: int) -> None:
     console = Console(file=out, width=None if out.isatty() else _OF_A_FILE, highlight=False, soft_wrap=False)
     console.print(Text(f"{profile.source}, {profile.product}: {profile.headline()}", "bold"))
     if profile.advice:
-        console.print(Text(profile.advice[0].upper() + profile.advice[1:]))
+        console.print(Text(capitalized(profile.advice)))
     if profile.evidence:
         console.print(
             Text("Evidence: " + ", ".join(f"{name} {value}" for name, value in profile.figures()), "dim")

@@ -34,7 +34,7 @@ from dutycycle.traces.processes import (
     software_words,
     start_words,
 )
-from dutycycle.words import bytes_text, digits, moment, short_duration
+from dutycycle.words import bytes_text, capitalized, digits, moment, short_duration
 
 _HERE = Path(__file__).parent
 _MOST_SPANS = 1500
@@ -144,7 +144,7 @@ def document(
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     templates.filters |= {
-        "moment": moment, "duration": short_duration, "capital": _capital, "color": color_of,
+        "moment": moment, "duration": short_duration, "capital": capitalized, "color": color_of,
         "kept_together": _kept_together, "phase_color": _phase_color,
         "explain": (lambda _: None) if served is None else served.explain,
     }  # fmt: skip
@@ -164,10 +164,6 @@ def document(
 
 def _text(name: str) -> str:
     return (_HERE / name).read_text(encoding="utf-8")
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def _kept_together(value: str) -> str:

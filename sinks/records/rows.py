@@ -275,8 +275,8 @@ def job_row(record: JobPeaks) -> SqlRow:
         "first_at": moment(record.first_ms),
         "last_at": moment(record.last_ms),
         "final": record.final,
-        "pods": len(record.pods) + (record.pods_omitted or 0),
-        "gpus": len({gpu for pod in record.pods.values() for gpu in pod.gpus}),
+        "pods": record.pod_count,
+        "gpus": len(record.known_gpus),
     }
     return _row(JOB_TABLE, values, record.metrics, record)
 

@@ -158,9 +158,7 @@ def _head(record: PeakRecord) -> dict[str, Any]:
 
 def gpu_count(record: PeakRecord) -> int:
     """Tell how many GPUs the pod had, or the pods of the job together: GPU memory is the sum over them."""
-    if isinstance(record, PodPeaks):
-        return len(record.gpus)
-    return len({gpu for pod in record.pods.values() for gpu in pod.gpus})
+    return len(record.gpus if isinstance(record, PodPeaks) else record.known_gpus)
 
 
 def began_ms(record: PeakRecord) -> int:

@@ -242,6 +242,16 @@ class JobPeaks(VersionedRecord, frozen=True, kw_only=True):
     current: Peaks | None = None
     earlier: Mapping[Label, Peaks] | None = None
 
+    @property
+    def pod_count(self) -> int:
+        """Return how many pods it had, with those that the record leaves out."""
+        return len(self.pods) + (self.pods_omitted or 0)
+
+    @property
+    def known_gpus(self) -> set[str]:
+        """Return the GPUs of the pods that the record has, each as ``<node>/<index>``."""
+        return {gpu for pod in self.pods.values() for gpu in pod.gpus}
+
 
 class NodePeaks(VersionedRecord, frozen=True, kw_only=True):
     """What a node needed at most on the day (UTC) that began at ``day_ms``, up to ``last_ms``, by one

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dutycycle.measures.change import SIGMAS
 from dutycycle.measures.steps import Measure
 from dutycycle.trial.results.verdict import TrialRow, TrialVerdict
-from dutycycle.words import UNKNOWN, aligned
+from dutycycle.words import UNKNOWN, aligned, capitalized
 
 _GOAL_WORDS = {"gpu-seconds": "GPU-seconds", "joules": "joules", "rate": "rate"}
 
@@ -17,8 +17,7 @@ def lines_of(verdict: TrialVerdict) -> Iterator[str]:
     rows = [_cells(row, row is verdict.best) for row in verdict.rows]
     yield from aligned(heads, rows, gap="  ").splitlines()
     yield ""
-    sentence = sentence_of(verdict)
-    yield sentence[0].upper() + sentence[1:] + "."
+    yield f"{capitalized(sentence_of(verdict))}."
     if verdict.unit == "cycle":
         yield (
             "The training reports no steps, so cycles of GPU utilization were counted, and each is taken to "

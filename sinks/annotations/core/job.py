@@ -128,7 +128,7 @@ def job_values(record: JobPeaks) -> dict[str, dict[str, Any]]:
 
 def job_summary(record: JobPeaks) -> dict[str, Any]:
     """Return what the pods of a job needed at most, whichever of them it was."""
-    return {"pods": len(record.pods) + (record.pods_omitted or 0)} | maxima(record.metrics, "job")
+    return {"pods": record.pod_count} | maxima(record.metrics, "job")
 
 
 def job_counts(record: JobPeaks) -> dict[str, int]:
@@ -138,13 +138,12 @@ def job_counts(record: JobPeaks) -> dict[str, int]:
     """
     if record.pods_now is None:
         return {}
-    gpus = {scope for pod in record.pods.values() for scope in pod.gpus}
     of_all = record.gpus_omitted is None and record.pods_omitted is None
     return measured(
         {
             keys.PODS_NOW: record.pods_now, keys.GPUS_NOW: record.gpus_now,
-            keys.PODS_EVER: len(record.pods) + (record.pods_omitted or 0),
-            keys.GPUS_EVER: len(gpus) if of_all else None,
+            keys.PODS_EVER: record.pod_count,
+            keys.GPUS_EVER: len(record.known_gpus) if of_all else None,
         }
     )  # fmt: skip
 

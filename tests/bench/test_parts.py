@@ -7,14 +7,11 @@ from pathlib import Path
 
 from bench.cluster_trace import Shape, records
 from bench.parts import PARTS
-from dutycycle.contract.trace import TraceWriter
+from tests.support.data.traces import write_trace
 
 
 def test_the_parts_are_the_whole(tmp_path: Path) -> None:
-    path = tmp_path / "t.jsonl"
-    with TraceWriter(str(path)) as trace:
-        for record in records(Shape(nodes=1, gpus=1, seconds=70)):
-            trace.write(record)
+    path = write_trace(tmp_path / "t.jsonl", records(Shape(nodes=1, gpus=1, seconds=70)))
     command = [sys.executable, "-m", "bench.parts", str(path)]
     text = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     found = {name: float(us) for us, name in re.findall(r"^ *([\d.]+) +\d+%  (.+)$", text, re.MULTILINE)}

@@ -10,9 +10,9 @@ import pytest
 
 from bench.cluster_trace import Shape, records
 from dutycycle.contract.topics import SAMPLE_TOPICS
-from dutycycle.contract.trace import TraceWriter
 from dutycycle.kafka.embedded import EmbeddedBroker
 from dutycycle.progress import Progress
+from tests.support.data.traces import write_trace
 from tests.support.processes.terminal import on_a_terminal
 from tests.support.waiting import Clock
 
@@ -89,10 +89,7 @@ def test_a_line_that_stays_takes_the_place_of_what_is_shown() -> None:
 
 def test_a_command_on_a_terminal_and_in_a_pipe(tmp_path: Path) -> None:
     """At its pace the trace takes four seconds."""
-    trace = tmp_path / "t.jsonl"
-    with TraceWriter(str(trace)) as writer:
-        for one in records(Shape(nodes=1, gpus=1, seconds=40)):
-            writer.write(one)
+    trace = write_trace(tmp_path / "t.jsonl", records(Shape(nodes=1, gpus=1, seconds=40)))
     with EmbeddedBroker({f"dutycycle.{name}": 8 for name in SAMPLE_TOPICS}) as broker:
         command = [
             sys.executable,

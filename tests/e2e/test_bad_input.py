@@ -21,7 +21,8 @@ from dutycycle.contract.trace import TraceRecord
 from dutycycle.kafka.embedded import EmbeddedBroker
 from streams.app import changelog_topics
 from streams.topology import stages
-from tests.support.faults.oracle import DERIVED, replayed, results, write_trace
+from tests.support.data.traces import write_trace
+from tests.support.faults.oracle import DERIVED, replayed, results
 from tests.support.kafka import send
 from tests.support.processes.commands import environ, read_now, running, wait_until
 

@@ -15,8 +15,8 @@ from dutycycle.contract.trace import TraceRecord
 from dutycycle.kafka.embedded import EmbeddedBroker
 from streams.app import changelog_topics
 from streams.topology import stages
-from tests.support.data.traces import read_trace
-from tests.support.faults.oracle import DERIVED, Results, difference, replayed, results, write_trace
+from tests.support.data.traces import read_trace, write_trace
+from tests.support.faults.oracle import DERIVED, Results, difference, replayed, results
 from tests.support.processes.commands import Derived, dutycycle, environ, read_now, running, wait_until
 
 SHAPE = Shape(nodes=4, gpus=2, seconds=130)

@@ -20,9 +20,10 @@ from dutycycle.contract.topics import DEFAULT_PREFIX
 from dutycycle.contract.trace import TraceRecord
 from streams.local import LocalPipeline
 from streams.topology import stages
+from tests.support.data.traces import write_trace
 from tests.support.faults import dirt
 from tests.support.faults.field import Field
-from tests.support.faults.oracle import Results, Series, replayed, write_trace
+from tests.support.faults.oracle import Results, Series, replayed
 from tests.support.faults.world import Turn, World, records
 from tests.support.servers.kafka.broker import RunningBroker
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.data.traces import write_trace
 from tests.support.faults.field import Field
-from tests.support.faults.oracle import replayed, write_trace
+from tests.support.faults.oracle import replayed
 from tests.support.faults.tap import until
 from tests.support.faults.world import World, records
 from tests.support.servers.kafka.broker import RunningBroker

@@ -19,8 +19,9 @@ from dutycycle.contract.trace import TraceRecord
 from sinks.app import app_id as sinks_group
 from streams.app import app_id, changelog_topics
 from streams.topology import stages
+from tests.support.data.traces import write_trace
 from tests.support.faults.field import PARTITIONS, Field
-from tests.support.faults.oracle import Results, counted, replayed, results, write_trace
+from tests.support.faults.oracle import Results, counted, replayed, results
 from tests.support.faults.sink_field import SinkField
 from tests.support.faults.sink_lives import lives
 from tests.support.faults.tap import until

@@ -23,9 +23,10 @@ from dutycycle.kafka.errors import BrokerUnreachableError
 from dutycycle.kafka.faust.offsets import ends
 from streams.app import app_id
 from tests.faults.test_other_log import PER_S, of_nvml, read_to_the_end
+from tests.support.data.traces import write_trace
 from tests.support.faults.dirt import shifted
 from tests.support.faults.field import PARTITIONS, Field
-from tests.support.faults.oracle import replayed, results, write_trace
+from tests.support.faults.oracle import replayed, results
 from tests.support.faults.tap import until
 from tests.support.kafka import settings_of
 from tests.support.processes.commands import DEADLINE_S, derived, environ, running, wait_until

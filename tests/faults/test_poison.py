@@ -20,9 +20,10 @@ from streams.app import changelog_topics
 from streams.state.codec import to_bytes
 from streams.state.record import BodyKind, clock_key, offset_of, piece_key, state_key, to_value
 from streams.topology import stages
+from tests.support.data.traces import write_trace
 from tests.support.faults.dirt import second_of
 from tests.support.faults.field import Field
-from tests.support.faults.oracle import Results, counted, difference, replayed, results, write_trace
+from tests.support.faults.oracle import Results, counted, difference, replayed, results
 from tests.support.faults.tap import DEADLINE_S, Tap, until
 from tests.support.faults.world import World, record, records
 from tests.support.servers.kafka.broker import RunningBroker

@@ -14,8 +14,9 @@ from confluent_kafka import TopicPartition
 from dutycycle.contract.topics import full_name
 from dutycycle.kafka.faust.offsets import ends
 from tests.faults.test_other_log import PER_S, create_again, of_nvml, read_to_the_end, refusal, state_of
+from tests.support.data.traces import write_trace
 from tests.support.faults.field import PARTITIONS, Field
-from tests.support.faults.oracle import counted, difference, replayed, results, write_trace
+from tests.support.faults.oracle import counted, difference, replayed, results
 from tests.support.faults.tap import until
 from tests.support.processes.commands import running
 from tests.support.servers.kafka.broker import RunningBroker

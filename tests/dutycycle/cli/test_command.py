@@ -16,12 +16,12 @@ from dutycycle.cli.main import build_parser
 from dutycycle.contract.log import ConsumerRecord
 from dutycycle.contract.settings.load import load
 from dutycycle.contract.topics import SAMPLE_TOPICS
-from dutycycle.contract.trace import TraceRecord, TraceWriter
+from dutycycle.contract.trace import TraceRecord
 from dutycycle.kafka.embedded import EmbeddedBroker
 from dutycycle.live.children import Child
 from streams.local import LocalPipeline
 from streams.topology import stages
-from tests.support.data.traces import read_trace
+from tests.support.data.traces import read_trace, write_trace
 from tests.support.kafka import send
 from tests.support.processes.commands import ANEW, DEADLINE_S, wait_until
 from tests.support.processes.hidden import hide_modules
@@ -46,13 +46,6 @@ def ended(*arguments: str | Path, start: Sequence[str] = (), **environ: str) -> 
         return process.returncode, stderr
 
 
-def write(path: Path, lines: list[TraceRecord]) -> Path:
-    with TraceWriter(str(path)) as writer:
-        for one in lines:
-            writer.write(one)
-    return path
-
-
 @pytest.mark.parametrize(
     ("arguments", "package", "installed_by"),
     [
@@ -70,7 +63,7 @@ def write(path: Path, lines: list[TraceRecord]) -> Path:
 def test_a_part_that_is_not_installed_is_named(
     arguments: tuple[str, ...], package: str, installed_by: str, tmp_path: Path
 ) -> None:
-    paths = {"TRACE": write(tmp_path / "t.jsonl", GOOD), "OUT": tmp_path / "out"}
+    paths = {"TRACE": write_trace(tmp_path / "t.jsonl", GOOD), "OUT": tmp_path / "out"}
     given = [paths.get(word, word) for word in arguments]
     status, said = ended(*given, start=ANEW, **hide_modules(tmp_path, {package}))
     expected = f"dutycycle: the package {package} is not installed: pip install '{installed_by}'"
@@ -79,7 +72,8 @@ def test_a_part_that_is_not_installed_is_named(
 
 
 def test_without_any_extra_a_trace_is_replayed_and_reported(tmp_path: Path) -> None:
-    trace, hidden = write(tmp_path / "t.jsonl", GOOD), hide_modules(tmp_path, {"pyarrow", "river", "scipy"})
+    trace = write_trace(tmp_path / "t.jsonl", GOOD)
+    hidden = hide_modules(tmp_path, {"pyarrow", "river", "scipy"})
     status, said = ended("replay", trace, "--out", tmp_path / "out.jsonl", start=ANEW, **hidden)
     assert (status, (tmp_path / "out.jsonl").stat().st_size > 0) == (0, True), said
     status, said = ended("report", trace, "--out", tmp_path / "page.html", start=ANEW, **hidden)
@@ -92,14 +86,14 @@ def test_without_any_extra_a_trace_is_replayed_and_reported(tmp_path: Path) -> N
 def test_a_full_disk_is_named(suffix: str, tmp_path: Path) -> None:
     out = tmp_path / f"out{suffix}"
     out.symlink_to("/dev/full")
-    status, stderr = ended("replay", write(tmp_path / "t.jsonl", GOOD), "--out", out)
+    status, stderr = ended("replay", write_trace(tmp_path / "t.jsonl", GOOD), "--out", out)
     assert (status, stderr.strip()) == (
         1, f"dutycycle: cannot write the trace {out}: No space left on device",
     )  # fmt: skip
 
 
 def test_a_trace_is_never_its_own_output(tmp_path: Path) -> None:
-    trace = write(tmp_path / "t.jsonl", GOOD)
+    trace = write_trace(tmp_path / "t.jsonl", GOOD)
     before = trace.read_bytes()
     (tmp_path / "same").symlink_to(trace)
     status, stderr = ended("replay", trace, "--out", tmp_path / "same")
@@ -243,7 +237,7 @@ DERIVED = TraceRecord(topic="dutycycle.trends", key="a", payload=b"{}")
 
 @pytest.mark.parametrize("lines", [[], [DERIVED]], ids=["empty", "derived"])
 def test_a_trace_without_samples_is_no_success(lines: list[TraceRecord], tmp_path: Path) -> None:
-    trace, out = write(tmp_path / "empty.jsonl", lines), tmp_path / "out.jsonl"
+    trace, out = write_trace(tmp_path / "empty.jsonl", lines), tmp_path / "out.jsonl"
     status, said = ended("replay", trace, "--out", out)
     expected = f"dutycycle: {trace}: no samples to replay: expected records of "
     assert (status, said.startswith(expected), out.exists()) == (1, True, False), said
@@ -251,7 +245,7 @@ def test_a_trace_without_samples_is_no_success(lines: list[TraceRecord], tmp_pat
 
 @pytest.mark.parametrize("lines", [[], [DERIVED]], ids=["empty", "derived"])
 def test_a_trace_without_samples_cannot_be_published(lines: list[TraceRecord], tmp_path: Path) -> None:
-    trace = write(tmp_path / "empty.jsonl", lines)
+    trace = write_trace(tmp_path / "empty.jsonl", lines)
     with EmbeddedBroker({f"dutycycle.{name}": 8 for name in SAMPLE_TOPICS}) as broker:
         status, said = ended("replay", trace, "--broker", broker.url)
     expected = f"dutycycle: {trace}: no samples to replay: expected records of "

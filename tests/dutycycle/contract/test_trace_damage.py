@@ -8,7 +8,7 @@ import pytest
 
 from dutycycle.contract.trace import TraceError, TraceRecord, TraceWriter, encode_line
 from dutycycle.contract.trace_reader import TraceReader
-from tests.support.data.traces import read_trace
+from tests.support.data.traces import read_trace, write_trace
 
 SEED = 20_240
 _CHANCE = random.Random(SEED)  # noqa: S311 - test data
@@ -20,10 +20,7 @@ PLAIN = b"".join(map(encode_line, RECORDS))
 
 
 def write(path: Path) -> bytes:
-    with TraceWriter(str(path)) as writer:
-        for record in RECORDS:
-            writer.write(record)
-    return path.read_bytes()
+    return write_trace(path, RECORDS).read_bytes()
 
 
 def read_until_error(path: Path) -> tuple[list[TraceRecord], TraceError]:

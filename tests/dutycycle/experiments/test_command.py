@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from bench.cluster_trace import START_MS, Shape, records
-from dutycycle.contract.trace import TraceWriter
+from tests.support.data.traces import write_trace
 from tests.support.invocation import dutycycle
 
 PERIOD_S = 8.0
@@ -20,10 +20,7 @@ GPU = "gpu/gpu-000/GPU-0000-0"
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("trace") / "small.jsonl.zst"
-    with TraceWriter(str(path)) as writer:
-        for line in records(Shape(nodes=1, gpus=1, seconds=SECONDS)):
-            writer.write(line)
-    return path
+    return write_trace(path, records(Shape(nodes=1, gpus=1, seconds=SECONDS)))
 
 
 @pytest.fixture(scope="module")

@@ -25,8 +25,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # they are th
 
 from dutycycle.cli.commands.topics import ROLES
 from dutycycle.contract.topics import full_name
+from tests.support.data.traces import write_trace
 from tests.support.data.training_job import training_job
-from tests.support.faults.oracle import write_trace
 from tests.support.kafka import settings_of
 from tests.support.processes.commands import DEADLINE_S, derived, environ, running, wait_until
 from tests.support.servers.kafka.broker import RunningBroker

@@ -13,6 +13,7 @@ from dutycycle.plot.charts import charts_of, span_of
 from dutycycle.plot.collected import Wanted
 from dutycycle.plot.sources import read, sources_of
 from dutycycle.report.charts.chart import Chart
+from tests.support.data.traces import write_trace
 from tests.support.data.training_job import START_MS, UID, training_job
 from tests.support.targets import slow_after
 
@@ -210,10 +211,7 @@ def test_a_record_that_cannot_be_used_is_counted(
 
 
 def test_of_too_many_subjects_the_first_are_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    trace, out = tmp_path / "many.jsonl", tmp_path / "x.png"
-    with TraceWriter(str(trace)) as writer:
-        for record in training_job(30, gpus=18):
-            writer.write(record)
+    trace, out = write_trace(tmp_path / "many.jsonl", training_job(30, gpus=18)), tmp_path / "x.png"
     assert main(["plot", str(trace), "--subject", "gpu/*", "--metric", "power_w", "--out", str(out)]) == 0
     printed = capsys.readouterr()
     assert printed.out == f"{out}: power_w; 16 lines\n"
@@ -225,10 +223,7 @@ def test_of_too_many_subjects_the_first_are_drawn(tmp_path: Path, capsys: pytest
 
 
 def test_a_single_tick_can_be_drawn(tmp_path: Path) -> None:
-    trace, out = tmp_path / "one.jsonl", tmp_path / "x.png"
-    with TraceWriter(str(trace)) as writer:
-        for record in training_job(1):
-            writer.write(record)
+    trace, out = write_trace(tmp_path / "one.jsonl", training_job(1)), tmp_path / "x.png"
     what = [str(trace), "--subject", "gpu/*", "--metric", "power_w"]
     assert main(["plot", *what, "--out", str(out)]) == 0
     assert main(["plot", *what, "--from", "-0s", "--out", str(out), "--force"]) == 2

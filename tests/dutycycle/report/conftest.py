@@ -5,20 +5,16 @@ from pathlib import Path
 import pytest
 
 from dutycycle.contract.settings.groups import Settings
-from dutycycle.contract.trace import TraceWriter
 from dutycycle.report.build import gather
 from dutycycle.report.gather import Gathered
+from tests.support.data.traces import write_trace
 from tests.support.data.training_job import training_job
 
 
 @pytest.fixture(scope="session")
 def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file of twelve minutes on two GPUs."""
-    path = tmp_path_factory.mktemp("report") / "job.jsonl.zst"
-    with TraceWriter(str(path)) as writer:
-        for one in training_job(720, 2):
-            writer.write(one)
-    return path
+    return write_trace(tmp_path_factory.mktemp("report") / "job.jsonl.zst", training_job(720, 2))
 
 
 @pytest.fixture(scope="session")

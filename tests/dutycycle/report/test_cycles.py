@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from dutycycle.contract.settings.groups import Settings
-from dutycycle.contract.trace import TraceWriter
 from dutycycle.report.build import gather
 from dutycycle.report.charts.choice import charts_of
 from dutycycle.report.charts.cycles import cycles_of, shown_cycle
 from dutycycle.report.gather import Gathered
 from dutycycle.report.view import view_of
+from tests.support.data.traces import write_trace
 from tests.support.data.training_job import CHECKPOINT_EVERY_S, LOADING_S, START_MS, UID, training_job
 
 
@@ -34,10 +34,8 @@ def told(
 def test_steps_are_a_cycle_of_a_run_that_ends_idle(tmp_path: Path) -> None:
     """They went on after the first checkpoint, so they are told through the second, and for four periods
     after the end: a node evaluates at moments of its own, so the run is idle for longer than that."""
-    path, works_s, idle_s = tmp_path / "job.jsonl.zst", 680, 120
-    with TraceWriter(str(path)) as writer:
-        for one in training_job(works_s + idle_s, idle_s=idle_s):
-            writer.write(one)
+    works_s, idle_s = 680, 120
+    path = write_trace(tmp_path / "job.jsonl.zst", training_job(works_s + idle_s, idle_s=idle_s))
     gathered = gather([str(path)], Settings())
     (cycle, *_) = cycles_of(gathered, view_of(gathered, job="bert"), "gpu_util_pct")
     (steps,) = cycle.periods

@@ -14,11 +14,10 @@ from pyarrow import dataset
 
 from dutycycle.contract.settings.load import load
 from dutycycle.contract.topics import DEFAULT_PREFIX, SAMPLE_TOPICS, full_name
-from dutycycle.contract.trace import TraceWriter
 from dutycycle.kafka.embedded import EmbeddedBroker
 from dutycycle.traces.record import RecordRequest, record
 from dutycycle.traces.republish import republish
-from tests.support.data.traces import read_trace
+from tests.support.data.traces import read_trace, write_trace
 from tests.support.data.training_job import training_job
 from tests.support.invocation import dutycycle
 
@@ -27,11 +26,7 @@ SECONDS = 90
 
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("trace") / "day.jsonl"
-    with TraceWriter(str(path)) as writer:
-        for one in training_job(SECONDS):
-            writer.write(one)
-    return path
+    return write_trace(tmp_path_factory.mktemp("trace") / "day.jsonl", training_job(SECONDS))
 
 
 def count(out: Path, topic: str, columns: list[str]) -> int:

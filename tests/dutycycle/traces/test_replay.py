@@ -11,8 +11,8 @@ import orjson
 import pytest
 
 from bench.cluster_trace import START_MS, Shape, records
-from dutycycle.contract.trace import TraceRecord, TraceWriter
-from tests.support.data.traces import read_trace
+from dutycycle.contract.trace import TraceRecord
+from tests.support.data.traces import read_trace, write_trace
 from tests.support.processes.warm import command
 
 SHAPE = Shape(nodes=4, gpus=2, seconds=130)
@@ -30,14 +30,7 @@ def dutycycle(
 
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write(tmp_path_factory.mktemp("trace") / "small.jsonl.zst", records(SHAPE))
-
-
-def write(path: Path, lines: Iterator[TraceRecord] | list[TraceRecord]) -> Path:
-    with TraceWriter(str(path)) as writer:
-        for line in lines:
-            writer.write(line)
-    return path
+    return write_trace(tmp_path_factory.mktemp("trace") / "small.jsonl.zst", records(SHAPE))
 
 
 def by_topic(path: Path) -> dict[str, list[dict[str, object]]]:
@@ -131,7 +124,7 @@ DAMAGE = [
 def test_a_damaged_line_is_named_and_what_came_before_is_kept(
     goal: str, line: bytes, reason: str, tmp_path: Path
 ) -> None:
-    path, out = write(tmp_path / "t.jsonl", GOOD), tmp_path / "out.jsonl"
+    path, out = write_trace(tmp_path / "t.jsonl", GOOD), tmp_path / "out.jsonl"
     path.write_bytes(path.read_bytes() + line + b"\n")
     done = dutycycle("replay", path, "--out", out)
     assert done.returncode == 1
@@ -143,7 +136,7 @@ def test_a_damaged_line_is_named_and_what_came_before_is_kept(
 
 @pytest.mark.parametrize("suffix", [".gz", ".zst"])
 def test_a_compressed_trace_that_was_cut_off(suffix: str, tmp_path: Path) -> None:
-    path = write(tmp_path / f"t.jsonl{suffix}", GOOD)
+    path = write_trace(tmp_path / f"t.jsonl{suffix}", GOOD)
     path.write_bytes(path.read_bytes()[:-20])
     done = dutycycle("replay", path)
     assert done.returncode == 1
@@ -153,11 +146,11 @@ def test_a_compressed_trace_that_was_cut_off(suffix: str, tmp_path: Path) -> Non
 
 def test_a_bad_record_in_a_trace_is_a_dead_letter_and_its_neighbours_count(tmp_path: Path) -> None:
     bad = TraceRecord(topic="dutycycle.nvml-samples", key="gpu-000", payload=b"\x00garbage", ts_ms=START_MS)
-    path, out = write(tmp_path / "t.jsonl", [*GOOD[:20], bad, *GOOD[20:]]), tmp_path / "out.jsonl"
+    path, out = write_trace(tmp_path / "t.jsonl", [*GOOD[:20], bad, *GOOD[20:]]), tmp_path / "out.jsonl"
     assert dutycycle("replay", path, "--out", out).returncode == 0
     (letter,) = by_topic(out)["dead-letters"]
     assert (letter["reason"], letter["topic"]) == ("decode", "dutycycle.nvml-samples")
-    clean, expected = write(tmp_path / "clean.jsonl", GOOD), tmp_path / "expected.jsonl"
+    clean, expected = write_trace(tmp_path / "clean.jsonl", GOOD), tmp_path / "expected.jsonl"
     dutycycle("replay", clean, "--out", expected)
     assert by_topic(out)["window-aggregates"] == by_topic(expected)["window-aggregates"]
 

@@ -1,11 +1,20 @@
-"""Reading a trace file, for tests."""
+"""Writing and reading a trace file, for tests."""
 
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from dutycycle.contract.log import ConsumerRecord
 from dutycycle.contract.topics import DEFAULT_PREFIX, short_name
-from dutycycle.contract.trace import TraceRecord
+from dutycycle.contract.trace import TraceRecord, TraceWriter
 from dutycycle.contract.trace_reader import TraceReader
+
+
+def write_trace(path: Path, records: Iterable[TraceRecord]) -> Path:
+    """A trace file of ``records``."""
+    with TraceWriter(str(path)) as writer:
+        for one in records:
+            writer.write(one)
+    return path
 
 
 def read_trace(path: str) -> Iterator[TraceRecord]:

@@ -1,14 +1,13 @@
 """The oracle of every fault: an undisturbed replay of the same samples, and the comparison with it."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from dutycycle.contract.topics import DEFAULT_PREFIX, short_name
-from dutycycle.contract.trace import TraceRecord, TraceWriter
 from tests.support.data.traces import read_trace
 from tests.support.processes.commands import Derived, dutycycle, environ
 
@@ -55,14 +54,6 @@ def _rows_so_far(plain: dict[str, Any]) -> Iterator[tuple[str, bytes]]:
         for row in plain.get(part, ()):
             name = f"{plain['hour_ms']} {part} {row.get('gpu', '')} {row.get('pod_uid', '')}"
             yield name, orjson.dumps(row)
-
-
-def write_trace(path: Path, records: Iterable[TraceRecord]) -> Path:
-    """A trace file of ``records``."""
-    with TraceWriter(str(path)) as writer:
-        for one in records:
-            writer.write(one)
-    return path
 
 
 def replayed(trace: Path, folder: Path, prefix: str = DEFAULT_PREFIX, **settings: str) -> Results:

@@ -64,7 +64,7 @@ _ALIASES = {
     "gpu mem": "gpu memory", "mem-copy": "memory copy", "energy": "gpu energy", "kwh": "gpu energy",
     "max °c": "gpu temperature", "clock reduced": "slowed by", "power of limit": "gpu power",
     "inside the gpus": "sm activity", "gpu time": "gpu hours", "held without a process": "untouched",
-    "host memory": "memory", "period": "cycle", "kind": "does", "held back by": "does",
+    "host memory": "memory", "period": "cycle", "held back by": "does",
     "what it does": "does", "evidence": "does", "tensor/peak": "tensor use of peak", "mhz": "clocks",
     "cpus": "cpu", "memory of one gpu": "gpu memory", "duration": "lasted", "range": "predicted",
     "gpus asked": "asked", "cpus asked": "asked", "memory asked": "asked",

@@ -1,7 +1,8 @@
 """The grid of all GPUs: a square each, in a color for one thing that is asked of them."""
 
+import re
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -20,6 +21,8 @@ Use = Literal["busy", "idle", "free", "unknown", "silent"]
 STATES: tuple[Use, ...] = ("busy", "idle", "free", "unknown", "silent")
 """``idle``: somebody has it, and no kernel runs. ``free``: nobody has it."""
 _SHADES = 5
+_ALIKE, _NAMED = 3, 3
+_NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 _COOL_C, _HOT_C = 30.0, 90.0
 
 
@@ -142,6 +145,23 @@ def counts(state: LiveState, gpus: Collection[GpuRow]) -> dict[Use, int]:
     """Count the GPUs in each state."""
     uses = Counter(use_of(row, state) for row in gpus)
     return {name: uses[name] for name in STATES}
+
+
+def joined_warnings(lines: Sequence[str]) -> list[str]:
+    """Say once what more than ``_ALIKE`` subjects have alike, but for its numbers, where the first of them
+    stands."""
+    alike: dict[str, list[str]] = {}
+    for line in lines:
+        alike.setdefault(_NUMBER.sub("0", line.partition(": ")[2]) or line, []).append(line)
+    joined = []
+    for first, *others in alike.values():
+        if len(others) < _ALIKE:
+            joined += [first, *others]
+            continue
+        names = [line.partition(": ")[0].removeprefix("GPU ") for line in others]
+        more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+        joined.append(f"{first}; so or alike {', '.join(names[:_NAMED])}{more}")
+    return joined
 
 
 def choices(state: LiveState, gpus: Collection[GpuRow], pools: Mapping[str, str]) -> dict[str, list[str]]:

@@ -145,7 +145,7 @@ class Pages:
             choices={**choices, "state": list(fleet.STATES)}, pools=pools, pools_problem=self._pools.problem,
             today=self._today[1], ledger_ms=self._ledger_ms,
             problems=[*self._source.degraded(), *filter(None, [self._today_problem])],
-            warnings=warnings(state, ()),
+            warnings=fleet.joined_warnings(warnings(state, ())),
         )  # fmt: skip
 
     def table(self, name: str, query: Query, viewer: Viewer) -> str:

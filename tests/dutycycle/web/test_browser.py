@@ -54,7 +54,8 @@ WORLDS: dict[str, Callable[[Path], WebWorld]] = {
 SAID: dict[str, dict[str, str]] = {
     "eight": {"fleet": "busy", "gpus": "gpu-a", "usage": "ml", "history": "job-of-pod-d", "idle": "Free"},
     "thousands": {"fleet": "GPUs", "gpus": "the first 500 of 10000"},
-    "empty": {"fleet": "no", "usage": "there are no peak records", "idle": "Nobody holds a GPU"},
+    "empty": {"fleet": "not known: no sample came in yet", "usage": "there are no peak records",
+              "idle": "Not known: no sample came in yet."},
     "stale": {"fleet": "no sample for 30s", "subject?key=node/gpu-a": "30s old"},
     "database away": {"fleet": "busy", "usage": "cannot read peak records",
                       "subject?key=gpu/gpu-a/GPU-gpu-a-0": "cannot read peak records"},

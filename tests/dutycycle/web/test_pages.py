@@ -21,6 +21,7 @@ from dutycycle.contract.records.hours import HOUR_MS, GpuHour, UsageHour
 from dutycycle.contract.settings.load import load
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.source import Source
+from dutycycle.web.fleet import joined_warnings
 from dutycycle.web.pages import TABLES
 from dutycycle.web.questions import span_of
 from dutycycle.web.server import WebPage
@@ -382,6 +383,17 @@ async def test_a_job_is_compared_with_any_other_in_two_clicks(tmp_path: Path) ->
             assert "compare=job-pod-b" in unescape(link_on), "other times and orders keep the question"
         hostile = await text(client, "history?compare=%22%3E%3Cscript%3E")
         assert "<script>" not in hostile.replace('<script src="static/web.js">', "")
+
+
+def test_what_many_have_alike_is_said_once() -> None:
+    full = [f"GPU n-{at}:2: memory full in {14 + at}m" for at in range(9)]
+    heat = ["GPU n-1:0: slowed by heat at 91 °C", "GPU n-2:0: slowed by heat at 90 °C"]
+    assert joined_warnings(["n-9: no sample for 30s", *full, *heat, "the database is away"]) == [
+        "n-9: no sample for 30s",
+        "GPU n-0:2: memory full in 14m; so or alike n-1:2, n-2:2, n-3:2 and 5 more",
+        *heat,
+        "the database is away",
+    ]
 
 
 def test_times_by_name() -> None:

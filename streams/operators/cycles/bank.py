@@ -30,6 +30,11 @@ FEWEST_SURE = 4.5
 """Periods that a short part has to hold, and a window those of few samples: three are alike by chance."""
 YOUNG_MS = 30_000
 """What goes on for less has to hold as many: where a run begins, what warms up is alike a few times, too."""
+MOST_DRIFT = 0.5
+"""Samples by which a whole number of them may be off what a window's periods take together: then their ticks
+fall into the same phases."""
+ALIKE = 0.5
+"""Correlation from which samples are alike a period later."""
 SHARED = 2
 """So many periods of other series are looked for in a series."""
 
@@ -91,6 +96,31 @@ def shortest(new: Sequence[Detection], least: int, flat: float = FLAT) -> list[D
         if shorter and newest.confidence >= main.confidence:
             detections[at] = replace(detections[at], cycles=(newest, *detections[at].cycles[1:]))
     return detections
+
+
+def repeating(detection: Detection) -> Detection:
+    """Return the ``detection`` with the multiple of its period after which the samples are alike, where a
+    period later they are rather unlike: ticks that fall into few phases may share these, and nothing else.
+
+    Only of a period of few, and nearly whole, samples: of others each tick falls into another phase.
+    """
+    main, samples = detection.cycles[0], detection.samples
+    lag = round(main.period)
+    drift = abs(main.period - lag) * samples.size / main.period
+    if main.period >= FEW_SAMPLES or drift > MOST_DRIFT or likeness(samples, lag) >= 0:
+        return detection
+    for times in range(2, SKIPPED + 1):
+        if FEWEST_SURE * times * lag <= samples.size and likeness(samples, times * lag) >= ALIKE:
+            main = replace(main, period=main.period * times)
+            return replace(detection, cycles=(main, *detection.cycles[1:]))
+    return detection
+
+
+def likeness(samples: Floats, lag: int) -> float:
+    """Return the correlation of the samples with those ``lag`` earlier; 0 of what does not move."""
+    first, other = samples[:-lag] - samples[:-lag].mean(), samples[lag:] - samples[lag:].mean()
+    size = float(np.sqrt((first * first).sum() * (other * other).sum()))
+    return float((first * other).sum()) / size if size > 0 else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -339,7 +369,8 @@ class CycleBank:
             for row, detection in sure.items()
             if detection is not None and not locked[columns[row]]
         }
-        sure |= zip(new, shortest([*new.values()], config.least, config.store.flat), strict=True)
+        anew = shortest([*new.values()], config.least, config.store.flat)
+        sure |= zip(new, map(repeating, anew), strict=True)
         return [(int(columns[row]), sure[row]) for row in sorted(sure)]
 
     def _look_again(

@@ -14,6 +14,7 @@ from streams.operators.cycles.bank import (
     CycleBank,
     CycleConfig,
     common_periods,
+    repeating,
     sampled,
     shortest,
 )
@@ -308,6 +309,23 @@ def test_a_multiple_gives_way_to_what_the_newest_half_shows(
     one = Detection(cycles, busy(true, 600), 0, True)
     (answer,) = shortest([one], least=8)
     assert [cycle.period for cycle in answer.cycles] == pytest.approx([expected, 7.7], rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("shape", "found", "expected"),
+    [
+        ([5.0, 0.0, 2.0, 3.0, 1.0, 2.0, 0.0, 2.0], 4.03, 8.06),  # unlike itself after four, alike after eight
+        ([5.0, 0.0, 2.0, 3.0], 4.03, 4.03),
+        ([5.0, 0.0, 2.0, 3.0, 1.0, 2.0, 0.0, 2.0], 4.4, 4.4),  # each tick falls into another phase
+        ([5.0, 0.0, 2.0, 3.0, 1.0, 2.0, 0.0, 2.0, 4.0, 1.0, 0.0, 3.0, 3.0, 1.0, 2.0, 0.0], 4.03, 4.03),
+        ([3.0], 4.03, 4.03),
+    ],
+)
+def test_of_few_ticks_a_period_is_that_after_which_they_are_alike(
+    shape: list[float], found: float, expected: float
+) -> None:
+    detection = Detection((FoundCycle(found, 0.98),), np.tile(shape, 80)[:40], 0, True)
+    assert repeating(detection).cycles[0].period == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -95,6 +95,8 @@ _DOUBTFUL = 0.8
 _STEPS_INSIDE = "tensor_active_pct"
 _FINE_TICK_S = 1.5
 """With ticks that are further apart, the CPU's side is not what the model knows: it was fitted to seconds."""
+_LONG_TICK_S = 2.0
+"""Ticks that are as far apart measure the whole seconds between them, and not one each."""
 _MISSED_TICKS = 2
 _MAX_GAP_MS = 20_000
 """After a longer time without any span idleness begins anew: only what was seen is counted and charged."""
@@ -207,7 +209,7 @@ class RecentMinutes:
             self._codes[:_SPLIT, -max((span.end_ms - frozen_ms) // 1000, 1) :] = ABSENT_CODE
         if span.cgroup is not None and span.cgroup.codes is not None:
             self._codes[_SPLIT:, -SPAN_S:] = codes_from_text(span.cgroup.codes, len(CGROUP_CHANNELS))
-        if self._tick_s > SPAN_S:
+        if self._tick_s >= _LONG_TICK_S:  # the first may measure the end of the span before, too
             _fill_before(self._codes, int(self._tick_s))
         self._history.add(self._codes[:, -gap:], seconds // SPAN_S)
         sure = max(((span.gpu.period_confidence or 0.0) - _DOUBTFUL) / (1 - _DOUBTFUL), 0.0)
@@ -281,7 +283,9 @@ class RecentMinutes:
             return KindEstimate(UNKNOWN_KIND, NOTHING_KNOWN)
         if seen is None:
             still = gpus == 1 and bool(np.ptp(self._codes[_UTIL, -_STILL_S:]) <= 1)
-            kind = choose_gpu_kind(self._probabilities, published, self._history, still=still)
+            kind = choose_gpu_kind(
+                self._probabilities, published, self._history, rhythm=self._rhythm, still=still
+            )
             if kind.kind == IDLE and not is_unused(values, self._tick_s):
                 return KindEstimate(UNKNOWN_KIND, 1 - kind.confidence)
             return checked_kind(kind, values[_UTIL])

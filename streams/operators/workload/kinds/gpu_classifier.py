@@ -47,14 +47,20 @@ _WORK = frozenset({_TRAINING, "inference", "interactive"})
 
 
 def choose_gpu_kind(
-    probabilities: Floats, before: str | None, history: GpuHistory, *, still: bool = False
+    probabilities: Floats,
+    before: str | None,
+    history: GpuHistory,
+    *,
+    rhythm: float = 0.0,
+    still: bool = False,
 ) -> KindEstimate:
     """Return the likeliest kind, or ``unknown`` where none is likely enough. ``before``: the one that was
     told; ``still``: it is one GPU whose utilization does not move now."""
     likeliest = WORKLOAD_KINDS[int(np.argmax(probabilities))]
     least = _LEAST.get(likeliest, _LEAST_OF_OTHERS)
     if likeliest == _TRAINING:
-        least = _from_work(_TRAINS_FROM, history)
+        borne_out = _TRAINS_FROM[0][1]
+        least = borne_out + (1 - rhythm) * (_from_work(_TRAINS_FROM, history) - borne_out)
     kind = choose_kind(probabilities, before, least, _from_work(_STAYS_FROM, history))
     starts = history.work_s < LEAST_WORK_S or (still and history.worked_s < _STILL_S and history.moves <= 1)
     if kind.kind in _WORK and starts:

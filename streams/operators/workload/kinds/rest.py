@@ -3,7 +3,7 @@
 import numpy as np
 
 from streams.operators.columns.arrays import Floats
-from streams.operators.workload.channels import CHANNEL_ROW, IDLE_PCT, SPAN_S
+from streams.operators.workload.channels import CHANNEL_ROW, IDLE_PCT
 
 REST_S = 60  # idle is told after a minute without use: docs/decisions/0053
 _UTIL, _MEMORY, _POWER, _SHARE = (
@@ -20,12 +20,11 @@ _MEMORY_PCT = 1.0
 
 def is_unused(values: Floats, tick_s: float) -> bool:
     """Tell whether utilization was next to nothing in the last minute, and in the last two ticks at least,
-    and known in most of it: after a shorter time nobody can call a GPU idle. A tick is of one second, but one
-    longer than a span is of all that it measures."""
+    and known in most of it: after a shorter time nobody can call a GPU idle."""
     seconds = max(REST_S, int(2 * tick_s))
-    ticks = seconds if tick_s > SPAN_S else seconds / max(tick_s, 1.0)
     util = _known(values[_UTIL, -seconds:])
-    return bool(util.size >= 0.8 * ticks and util.max() < IDLE_PCT)
+    of_ticks = max(int(tick_s), 1) / max(tick_s, 1.0)  # a tick is of whole seconds
+    return bool(util.size >= 0.8 * of_ticks * seconds and util.max() < IDLE_PCT)
 
 
 def is_at_rest(values: Floats, tick_s: float, gpus: int) -> bool:

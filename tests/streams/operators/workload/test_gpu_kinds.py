@@ -162,17 +162,39 @@ def test_what_draws_or_fills_is_not_at_rest(values: Floats, rests: bool) -> None
     assert is_at_rest(everything, 1.0, 1) == rests
 
 
-@pytest.mark.parametrize("tick_s", [0.1, 1, 2, 5, 10, 30, 60])
+@pytest.mark.parametrize("tick_s", [0.1, 1, 1.6, 2, 5, 10, 30, 60])
 @pytest.mark.parametrize(("busy_s", "unused"), [(0, True), (1, False)])
 def test_a_gpu_is_unused_at_any_tick(tick_s: float, busy_s: int, unused: bool) -> None:
-    """A tick is of the second at which it came, but one longer than a span is of all seconds before it."""
+    """A tick is of the whole seconds that it measures."""
     everything = np.full((len(CHANNELS), 240), np.nan)
-    every = 1 if tick_s > SPAN_S else max(int(tick_s), 1)
-    everything[CHANNEL_ROW["busiest_gpu_util_pct"], ::-every] = [*[50.0] * busy_s, *[0.0] * 240][
-        : 240 // every
-    ]
+    util = everything[CHANNEL_ROW["busiest_gpu_util_pct"]]
+    moments = np.arange(0, 240, max(tick_s, 1.0)).astype(int)
+    util[(moments[:, np.newaxis] + np.arange(max(int(tick_s), 1))).clip(max=239)] = 0.0
+    util[240 - busy_s :] = 50.0
     assert is_unused(everything, tick_s) == unused
+    util[:200] = np.nan
+    assert not is_unused(everything, tick_s), "two thirds of a minute are no minute"
     assert not is_unused(np.full_like(everything, np.nan), tick_s)
+
+
+@pytest.mark.parametrize("second", [0, 4, 9])
+@pytest.mark.parametrize("tick_s", [5, 10])
+def test_a_gpu_at_rest_is_idle_wherever_in_a_span_its_ticks_come(tick_s: int, second: int) -> None:
+    """A tick measures seconds of the span before its own, too."""
+    minutes, values = RecentMinutes(Prices()), loaded()[:, :10]
+    for first in range(0, 150, 10):
+        codes = quantize("nvml", values.T).T.copy()
+        if tick_s == 10:
+            codes[:, second + 1 :] = ABSENT_CODE
+        else:
+            codes[:, second % 5 + 6 :] = ABSENT_CODE
+        span = InsightPart(
+            uid="p", source="nvml", start_ms=START_MS + 1000 * first, codes=codes_to_text(codes),
+            gpus=1, tick_ms=1000 * tick_s,
+        )  # fmt: skip
+        minutes.add(JoinedSpan(span, None))
+        assert first >= 40 or told(minutes)[0] == "unknown"
+    assert told(minutes) == ("idle", 0.95)
 
 
 def test_a_gpu_far_above_what_idle_ones_draw_is_not_at_rest() -> None:
@@ -352,6 +374,18 @@ def test_what_a_pod_was_taken_for_first_is_borne_out_before_it_stays_while_likel
     assert choose_gpu_kind(likely, "training", history).kind == "training"
     assert choose_gpu_kind(less, "training", history).kind == "unknown"
     assert choose_gpu_kind(likely, None, history).kind == "unknown"
+
+
+def test_a_cycle_bears_out_that_the_first_work_of_a_pod_is_training() -> None:
+    history, codes = GpuHistory(), np.full((len(CHANNELS), 50), ABSENT_CODE, np.uint8)
+    codes[: len(NVML_CHANNELS)] = quantize("nvml", training(50).T).T
+    history.add(codes, 5)
+    trains = np.array([0.7, 0.2, 0.0, 0.0, 0.1, 0.0])
+    serves = np.array([0.4, 0.6, 0.0, 0.0, 0.0, 0.0])
+    assert choose_gpu_kind(trains, None, history).kind == "unknown"
+    assert choose_gpu_kind(trains, None, history, rhythm=0.5).kind == "unknown"
+    assert choose_gpu_kind(trains, None, history, rhythm=0.9).kind == "training"
+    assert choose_gpu_kind(serves, None, history, rhythm=1.0).kind == "unknown"
 
 
 def tried(lets_go: bool, run_s: int = 8, rest_s: int = 32, seconds: int = 400) -> Floats:

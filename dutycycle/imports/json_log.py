@@ -16,6 +16,7 @@ from dutycycle.imports.quantities import Row
 from dutycycle.imports.spellings import read_meaning
 
 _decoder = json.JSONDecoder(strict=False)  # a name of a process may have any character
+_NO_JSON = (ValueError, RecursionError)
 _BETWEEN = re.compile(r"[\s,\[\]]*")
 _NEXT = re.compile(r"\n\s*(?=\{)")
 _LIST_OF_GPUS = re.compile(r"gpus?|devices?|cards?", re.IGNORECASE).fullmatch
@@ -33,15 +34,17 @@ def flat_lines(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
     number, first = next(whole)
     try:
         value = _decoder.decode(first)
-    except ValueError:
+    except _NO_JSON:
         yield from _of_text("".join(chain([first], (line for _, line in whole))), number)
         return
     yield from _of_value(value, number)
     for number, line in whole:
         try:
-            yield from _of_value(_decoder.decode(line), number)
-        except ValueError:
+            value = _decoder.decode(line)
+        except _NO_JSON:
             yield number, line
+            continue
+        yield from _of_value(value, number)
 
 
 def _joined(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
@@ -59,17 +62,18 @@ def _joined(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
 
 
 def _of_text(text: str, number: int) -> Iterator[tuple[int, str]]:
-    at = 0
+    at = counted = 0
     while (at := _end_of(_BETWEEN, text, at)) < len(text):
-        line = number + text.count("\n", 0, at)
+        number += text.count("\n", counted, at)
+        counted = at
         try:
             value, end = _decoder.raw_decode(text, at)
-        except ValueError:
-            yield line, text[at:].partition("\n")[0] + "\n"
+        except _NO_JSON:
+            yield number, text[at:].partition("\n")[0] + "\n"
             following = _NEXT.search(text, at)
             at = following.end() if following else len(text)
             continue
-        yield from _of_value(value, line)
+        yield from _of_value(value, number)
         at = end
 
 
@@ -111,11 +115,14 @@ def _records(value: Any) -> Iterator[Any]:
 
 
 def _columns(value: Mapping[str, Any]) -> list[list[Any]] | None:
-    """Give the columns of a table that was written column by column; None for any other object."""
-    columns = [
-        list(part.values()) if isinstance(part, dict) and all(key.isdecimal() for key in part) else part
-        for part in value.values()
-    ]
+    """Give the columns of a table that was written column by column, by the number of each row or without it;
+    None for any other object."""
+    parts = list(value.values())
+    rows = [*parts[0]] if parts and isinstance(parts[0], dict) else []
+    is_numbered = all(isinstance(part, dict) and [*part] == rows for part in parts) and all(
+        key.isdecimal() for key in rows
+    )
+    columns = [list(part.values()) for part in parts] if rows and is_numbered else parts
     are_rows = columns and all(
         isinstance(column, list) and len(column) == len(columns[0]) > 1
         and not any(isinstance(cell, dict) for cell in column)
@@ -179,7 +186,7 @@ def _record(line: str) -> Mapping[str, Any]:
     """Read a line. Raises ``ValueError``, also for what is no object."""
     try:
         record = json.loads(line)
-    except ValueError as error:
+    except _NO_JSON as error:
         raise ValueError(f"is no JSON: {error}") from error
     if isinstance(record, dict):
         return record

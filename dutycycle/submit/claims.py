@@ -30,17 +30,20 @@ def claimed_gpus(spec: Part, namespace: str, documents: Sequence[ManifestDocumen
     Raises ``UnknownClaimError``. Several of its claims may be of one template and hold devices each; a claim
     that is named twice holds its devices once.
     """
-    total, counted = 0.0, set()
+    total, counted = 0.0, set[str]()
     for entry in _parts(spec, "resourceClaims"):
-        source = entry.get("source") or entry  # so until Kubernetes 1.30
+        source = (
+            entry["source"] if isinstance(entry.get("source"), Mapping) else entry
+        )  # until Kubernetes 1.30
         kind, name = next(
             ((kind, str(source[key])) for key, kind in _SOURCES.items() if source.get(key)), ("", "")
         )
         if not kind:
             raise UnknownClaimError(f"its claim {entry.get('name')} names no {' or '.join(_SOURCES)}")
-        if kind == "ResourceClaim" and name in counted:
-            continue
-        counted.add(name)
+        if kind == "ResourceClaim":
+            if name in counted:
+                continue
+            counted.add(name)
         claim = _find(kind, name, documents, namespace)
         if claim is None:
             raise UnknownClaimError(

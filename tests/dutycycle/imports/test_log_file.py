@@ -198,6 +198,8 @@ FLAT = [{"time": 10 * at, "gpu.0.util": at, "users": None} for at in range(3)]
         ('{"time": [1, 2], "util": [3, 4]}', [{"time": 1, "util": 3}, {"time": 2, "util": 4}]),
         ('{"time": {"0": 1, "5": 2}, "util": {"0": 3, "5": null}}',
          [{"time": 1, "util": 3}, {"time": 2, "util": None}]),
+        ('{"time": {"0": 1, "5": 2}, "util": {"5": 3, "0": 4}}',
+         [{"time.0": 1, "time.5": 2, "util.5": 3, "util.0": 4}]),
         ('{"time": 1, "gpus": [{"util": 2}, {"util": 3, "time": 4, "jobs": [{}]}]}',
          [{"time": 1, "util": 2, "index": 0}, {"time": 4, "util": 3, "jobs": None, "index": 1}]),
         (json.dumps({"time": 1, "name": "n" * 100_000}), [{"time": 1, "name": "n" * 100_000}]),
@@ -210,6 +212,13 @@ def test_objects_of_json_are_lines_of_names_and_values(text: str, flat: list[obj
     parts = [json.loads(line) for line in lines if line.endswith("}\n")]
     assert parts == flat
     assert (len(lines) > len(parts)) == (text[-1] not in "]}\n" or "{]" in text)
+
+
+def test_an_object_that_is_too_deep_costs_no_other(tmp_path: Path) -> None:
+    deep = '{"a": ' + "[" * 100_000 + "\n"
+    lines = [line for _, line in read(tmp_path / "a", f"{deep}{json.dumps(JSON[0])}\n".encode())]
+    assert lines[0] == deep
+    assert [json.loads(line) for line in lines[1:]] == FLAT[:1]
 
 
 @pytest.mark.parametrize("first", ["[2026-01-05 10:00:00] begun", "# comment", "<none>", "{'lr': 0.1}"])

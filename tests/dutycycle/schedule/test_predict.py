@@ -118,6 +118,9 @@ spec: {selectors: [{cel: {expression: "device.driver == '%s' && true"}}]}
         (OF_TEMPLATE, claim("x"), None, "its requests are no list of objects"),
         (OF_TEMPLATE, "", None, "ResourceClaimTemplate t, which is not in these files: kubectl get"),
         (CLAIMS % "{name: g, source: {resourceClaimTemplateName: t}}", claim(EXACTLY % ""), 1, None),
+        (CLAIMS % "{name: g, source: t}", "", None, "its claim g names no resourceClaimTemplateName or"),
+        (CLAIMS % "{name: a, resourceClaimTemplateName: c}, {name: b, resourceClaimName: c}",
+         claim(EXACTLY % "", name="c"), None, "stands in ResourceClaim c, which is not in these files"),
         (CLAIMS % "{name: g}", "", None, "its claim g names no resourceClaimTemplateName or"),
         (CLAIMS % "g", "", None, "its resourceClaims are no list of objects"),
         (SHARED, claim(EXACTLY % "", name="c").replace("ClaimTemplate", "Claim")

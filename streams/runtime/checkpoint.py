@@ -38,7 +38,7 @@ EARLY = 50_000
 """After so many records since the last commit the next one does not wait for its time: they fill memory."""
 _YIELD_EVERY = 16
 """After so many records of a batch the event loop has a turn: heartbeats and answers do not wait for all."""
-FLUSH_AT_ONCE = 64
+FLUSH_AT_ONCE = 16
 """The coalesced outputs of so many keys are made before records have a turn: in a few milliseconds."""
 
 _FLUSHED_PER_S = 20

@@ -53,7 +53,6 @@ class ColumnIndex(Generic[K]):
 
     def __init__(self, ids: Sequence[K] = ()) -> None:
         self.ids: list[K] = list(ids)
-        self._column = {key: column for column, key in enumerate(self.ids)}
         self._layout: tuple[K, ...] | None = None  # of nothing is a layout, too: a node without GPUs
         self._columns: Ints = np.zeros(0, np.int64)
         self._is_whole = False
@@ -66,11 +65,11 @@ class ColumnIndex(Generic[K]):
         columns."""
         if layout is self._layout:
             return self._columns
-        for key in layout:
-            if key not in self._column:
-                self._column[key] = len(self.ids)
-                self.ids.append(key)
-        self._columns = np.fromiter((self._column[key] for key in layout), np.int64, len(layout))
+        # Not kept: layouts hardly change, and of a node with 8 GPUs these take 14 kB
+        column = {key: at for at, key in enumerate(self.ids)}
+        columns = (column.setdefault(key, len(column)) for key in layout)
+        self._columns = np.fromiter(columns, np.int64, len(layout))
+        self.ids += list(column)[len(self.ids) :]
         self._layout = layout
         self._is_whole = self._columns.tolist() == list(range(len(self.ids)))
         return self._columns
@@ -88,7 +87,6 @@ class ColumnIndex(Generic[K]):
     def retain(self, keep: Ints) -> None:
         """Keep only the columns ``keep``, in that order."""
         self.ids = [self.ids[column] for column in keep]
-        self._column = {key: column for column, key in enumerate(self.ids)}
         self._layout = None
 
 

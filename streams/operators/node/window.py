@@ -15,7 +15,7 @@ from streams.operators.columns.arrays import Floats, Ints, pack, remap, unpack
 from streams.operators.columns.series import GAUGE
 from streams.operators.node.figures import FIGURES, window_figures
 
-_ROOM = 16
+_ROOM = 8
 """Rows by which the room for them grows."""
 
 

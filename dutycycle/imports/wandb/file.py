@@ -46,8 +46,8 @@ class WandbFile:
             if not header.startswith(_MAGIC):
                 what = "is empty" if not header else "is no run file of W&B"
                 raise DutycycleError(
-                    f"{self._path}: {what}: expected run-<id>.wandb of the folder wandb/; a table that W&B's "
-                    "page exports is read by dutycycle import nvidia-smi"
+                    f"{self._path}: {what}: expected run-<id>.wandb of the folder wandb/; a table or JSON "
+                    "that W&B exports is read by dutycycle import nvidia-smi"
                 )
             parts: list[bytes] | None = None  # of a message that goes on in the next chunk
             for kind, data in self._read_chunks(file):

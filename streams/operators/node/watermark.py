@@ -1,10 +1,10 @@
 """Keeps event time of one node: the watermark, ticks seen twice, and a clock that jumps.
 
 The watermark is the largest timestamp accepted so far, and moves by data alone. A tick is identified by
-(collector, seq). A tick far from the watermark, ahead or behind, is held until ten in a row agree: ahead,
-that time moved on; behind, that the clock was set back, and an *epoch* of the node begins. So one record with
-a wrong clock costs itself, and not every record after it. Ticks of two collectors of one node are all taken,
-and counted as ``duplicate_producer``.
+(collector, seq). A tick far from the watermark, ahead or behind, is held until ten moments in a row agree:
+ahead, that time moved on; behind, that the clock was set back, and an *epoch* of the node begins. So one
+record with a wrong clock costs itself, and not every record after it. Ticks of two collectors of one node are
+all taken, and counted as ``duplicate_producer``.
 """
 
 from dataclasses import dataclass
@@ -23,6 +23,9 @@ from streams.operators.columns.tick import TickRow
 
 _MAX_AHEAD_MS = _MAX_BEHIND_MS = SET_BACK_MS
 CONFIRMING_TICKS = 10
+"""Ticks of different moments: several may come in one, where stamps are of whole seconds."""
+MOST_HELD = 20 * CONFIRMING_TICKS
+"""Ticks that wait at most: of a clock that stands still no second moment ever comes."""
 GAP_MS, GAP_TICKS = 60_000, 5
 """Time without a tick that is longer, and longer than so many: samples are missing, or the clock was set
 forward."""
@@ -70,10 +73,10 @@ class Timeline:
             self.watermark_ms = max(tick.ts_ms, self.watermark_ms or 0)
             return [*ticks, tick], released + events
         ticks, released = [], []
-        if self.held and not 0 < tick.ts_ms - self.held[-1].tick.ts_ms <= _MAX_AHEAD_MS:
+        if self.held and not self._may_confirm(tick.ts_ms):
             ticks, released = self._release()
         self.held.append(Held(tick, data))
-        if len(self.held) == CONFIRMING_TICKS:
+        if len({waiting.tick.ts_ms for waiting in self.held}) == CONFIRMING_TICKS:
             ticks, self.held = [waiting.tick for waiting in self.held], []
             if self.watermark_ms is not None and tick.ts_ms < self.watermark_ms:
                 self.epoch_ms = ticks[0].ts_ms
@@ -93,6 +96,11 @@ class Timeline:
         if self.watermark_ms is None:
             return False
         return not -_MAX_BEHIND_MS <= ts_ms - self.watermark_ms <= _MAX_AHEAD_MS
+
+    def _may_confirm(self, ts_ms: int) -> bool:
+        """Tell whether a tick may go on from those that are held."""
+        passed_ms = ts_ms - self.held[-1].tick.ts_ms
+        return 0 <= passed_ms <= _MAX_AHEAD_MS and len(self.held) < MOST_HELD
 
     def _release(self) -> tuple[list[TickRow], list[CountedEvent]]:
         """Return what was held is not confirmed. What is behind counts as late; what is ahead is dropped."""

@@ -133,7 +133,7 @@ def digest(operator: Operator) -> tuple[Any, ...]:
     assert isinstance(operator, NodeOperator)
     operator.snapshot()  # so that no ticks wait
     timeline, windows = operator._timeline, operator._windows
-    assert len(timeline.held) < CONFIRMING_TICKS
+    assert len({waiting.tick.ts_ms for waiting in timeline.held}) < CONFIRMING_TICKS
     assert len(timeline._seen) <= SEEN_BLOCKS
     return timeline.watermark_ms, operator._last_ms, len(operator._index), windows._used, len(timeline.held)
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.operators.columns.tick import TickRow, make_layout
-from streams.operators.node.watermark import CONFIRMING_TICKS, Timeline
+from streams.operators.node.watermark import CONFIRMING_TICKS, MOST_HELD, Timeline
 
 EMPTY = np.zeros(0)
 HOUR = 3600
@@ -43,8 +43,10 @@ CASES: list[tuple[str, list[tuple[int, int]], list[int], dict[str, int]]] = [
         [1, *AHEAD],
         {"sample_gap": 1},
     ),
-    ("a clock that stands still is not confirmed", [(1, 1), *((HOUR, n) for n in range(2, 20))], [1],
-     {"clock_jump": 17}),
+    ("a clock that stands still is not confirmed", [(1, 1), *((HOUR, n) for n in range(2, 300))], [1],
+     {"clock_jump": MOST_HELD}),
+    ("several ticks have one stamp", [(1, 1), *((at, n) for n, at in enumerate(sorted(AHEAD * 2), 2))],
+     [1, *sorted(AHEAD * 2)], {"sample_gap": 1}),
     ("five minutes are a pause, not a jump", [(1, 1), (301, 2)], [1, 301], {"sample_gap": 1}),
     ("a wrong seq costs itself alone", [(1, 1), (2, 10**15), (3, 2), (4, 3)], [1, 2, 3, 4], {}),
     (

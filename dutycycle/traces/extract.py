@@ -162,7 +162,13 @@ class _TickReading:
                     self._awaited[place] = nodes
             self._ends = {place: end for place, end in ends.items() if place in self._awaited}
             consumer.leave(ends.keys() - self._ends.keys())
-        self._refuse(self.records + await consumer.left(self._ends), self._bytes)
+        left = await consumer.left(self._ends)
+        if self._seen and self._is_beyond(self.records + left, self._bytes):
+            # A node that sent nothing is no reason to give up what there is of others.
+            consumer.leave(self._ends)
+            self._ends = {}
+            return self._ends
+        self._refuse(self.records + left, self._bytes)
         return self._ends
 
     def take(self, messages: Iterable[Message]) -> Iterator[Message]:
@@ -189,9 +195,13 @@ class _TickReading:
         self._is_own, self._awaited = False, {}
         return is_missing
 
+    def _is_beyond(self, records: int, size: int) -> bool:
+        limit = self._wanted.limit
+        return limit is not None and (records > limit.records or size > limit.bytes)
+
     def _refuse(self, records: int, size: int) -> None:
         limit = self._wanted.limit
-        if limit is not None and (records > limit.records or size > limit.bytes):
+        if limit is not None and self._is_beyond(records, size):
             raise TooManySamplesError(
                 f"more than {limit.records:,} samples or {bytes_text(limit.bytes)} lie there "
                 f"{_times_text(self._wanted)}: ask for a shorter time"

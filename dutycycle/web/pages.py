@@ -306,11 +306,14 @@ class Pages:
             raise NotShownError(f"{uid}: no such job runs, and the records have none")
         job = job_use(record.row)
         end_ms = job.last_ms + 1000 if job.is_ended else now_ms
-        return self._run_span(uid, job.title, (max(end_ms - back_ms, job.first_ms), end_ms), viewer)
+        span = max(end_ms - back_ms, job.first_ms), end_ms
+        return self._run_span(uid, job.title, span, viewer, record.pod_count)
 
-    def _run_span(self, uid: str, name: str, span: tuple[int, int], viewer: Viewer) -> RunSpan:
+    def _run_span(
+        self, uid: str, name: str, span: tuple[int, int], viewer: Viewer, pod_count: int = 0
+    ) -> RunSpan:
         """Name a job or pod in a time, with the pods of it that are known now or by the records, and those
-        beside them; with none where there are more of the job than are read."""
+        beside them; with none where more are recorded, ``pod_count``, than can be read."""
         known = [
             row.identity for row in tuple(self._seen_by(viewer).rows.values()) if isinstance(row, PodRow)
         ]
@@ -319,7 +322,7 @@ class Pages:
         try:
             recorded = read_pods(self._url, uid, viewer.namespaces)
             nodes = {pod.node for pod in (*pods.values(), *(peaks.pod for peaks in recorded))}
-            if len(recorded) < MOST_JOBS:
+            if pod_count <= len(recorded) < MOST_JOBS:
                 recorded += read_neighbors(self._url, nodes, span, viewer.namespaces)
             else:
                 pods, recorded = {}, []

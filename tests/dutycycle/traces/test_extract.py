@@ -3,7 +3,7 @@ time; and from a broker that goes away."""
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from secrets import token_bytes, token_hex
 from typing import Any
@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from dutycycle.contract.codec import encode
-from dutycycle.contract.records.pods import Pod
+from dutycycle.contract.records.pods import JobRef, Pod
 from dutycycle.contract.records.samples import NvmlSample
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.load import load
@@ -146,10 +146,15 @@ async def put(settings: Settings, samples: list[tuple[str, int]], partition: int
     await producer.stop()
 
 
-def extracted(settings: Settings, folder: Path, **of: Any) -> Iterator[int]:
-    """The times of the samples that are got of a job of one node, of an hour."""
-    pod = Pod(uid="p", name="p", node=NODES[0], phase="Running", started_ms=START_MS)
-    wanted = ExtractRequest("p", *HOUR, pods=(pod,), **of)
+def extracted(
+    settings: Settings, folder: Path, nodes: Sequence[str] = NODES[:1], limit: ReadLimit | None = None
+) -> Iterator[int]:
+    """The times of the samples that are got of a job, of an hour."""
+    job = JobRef(api_version="v1", kind="Job", name="j", uid="j")
+    pods = [
+        Pod(uid=node, name=node, node=node, phase="Running", started_ms=START_MS, job=job) for node in nodes
+    ]
+    wanted = ExtractRequest("j", *HOUR, pods=tuple(pods), limit=limit)
     extract(folder / "trace.jsonl", wanted, settings, overwrite=False, timeout_s=20)
     for _, record in TraceReader(str(folder / "trace.jsonl")):
         if record.topic.endswith("nvml-samples"):
@@ -174,6 +179,12 @@ def test_of_a_day_an_hour_of_its_node_is_read(
 def test_a_node_that_another_client_put_elsewhere_is_found(cluster: Settings, tmp_path: Path) -> None:
     asyncio.run(put(cluster, day(NODES[:1]), WRONG))
     assert len(list(extracted(cluster, tmp_path))) == PER_HOUR
+
+
+def test_for_a_node_that_sent_nothing_no_other_is_given_up(cluster: Settings, tmp_path: Path) -> None:
+    asyncio.run(put(cluster, day(NODES)))
+    limit = ReadLimit(len(day(NODES)) // 10, 10**9)
+    assert len(list(extracted(cluster, tmp_path, [NODES[0], "gone"], limit))) == PER_HOUR
 
 
 def test_more_than_may_be_read_is_refused_in_words(cluster: Settings, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ NAMESPACES = ("ml", "cv", "nlp", "speech")
 SCAN = re.compile(r"Seq Scan on (pod_peaks|job_peaks|usage_hours|usage_days|insights|gpu_events)\b")
 NAMES = {"pod_peaks", "insights"}
 """What sums over a week are joined with. The records of pods lie beside the table, which is narrow: to read
-50,000 names is faster than to look 4,000 up, and PostgreSQL does otherwise where there are many more."""
+50,000 names is faster than to look 4,000 up, and than an index that covers them (ADR 64)."""
 SUMS = {
     "today", "usage by namespace", "usage by team and day", "usage of a namespace", "usage of who sees some",
     "jobs of a week", "jobs with a label",

@@ -296,17 +296,22 @@ def _read_earlier(
     """Read the newest runs before this one: of its name first, then of one that differs in the suffix."""
     name: str = row["name"]
     stem = _SUFFIX.sub("", name)
-    same = _jobs.c.name == name
-    before = select(_jobs.c.job_uid).where(
-        _jobs.c.namespace == row["namespace"] if row["namespace"] else _jobs.c.namespace.is_(None),
-        _jobs.c.kind == row["kind"],
-        same | _jobs.c.name.startswith(stem + name[len(stem) : len(stem) + 1], autoescape=True),
-        _jobs.c.job_uid != row["job_uid"],
-        _jobs.c.first_at < row["first_at"],
-        may_be_seen(_jobs.c.namespace, namespaces),
+    before = (
+        select(_jobs.c.job_uid, _jobs.c.name)
+        .where(
+            _jobs.c.namespace == row["namespace"] if row["namespace"] else _jobs.c.namespace.is_(None),
+            _jobs.c.kind == row["kind"],
+            _jobs.c.job_uid != row["job_uid"],
+            _jobs.c.first_at < row["first_at"],
+            may_be_seen(_jobs.c.namespace, namespaces),
+        )
+        .order_by(_jobs.c.last_at.desc())
     )
-    newest = before.add_columns(_jobs.c.name).order_by(same.desc(), _jobs.c.last_at.desc()).limit(100)
-    alike = [uid for uid, other in connection.execute(newest) if _SUFFIX.sub("", other) == stem]
+    begins_alike = _jobs.c.name.startswith(stem + name[len(stem) : len(stem) + 1], autoescape=True)
+    alike: list[str] = []
+    for of in (_jobs.c.name == name, begins_alike & (_jobs.c.name != name)):  # each by its own index
+        newest = connection.execute(before.where(of).limit(100))
+        alike += [uid for uid, other in newest if _SUFFIX.sub("", other) == stem]
     uids = alike[:_MOST_EARLIER]
     if not uids:
         return []

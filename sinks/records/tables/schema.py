@@ -106,7 +106,7 @@ job_peaks = Table(
     Column("gpus", Integer, nullable=False),
     *_metric_columns(),
     Column("record", Document, nullable=False),
-    Index("ix_job_peaks_name", "namespace", "name"),
+    Index("ix_job_peaks_name", "namespace", "name", postgresql_ops={"name": "text_pattern_ops"}),
 )
 node_peaks = Table(
     NODE_TABLE,

@@ -62,11 +62,11 @@ async def test_kafka_restarted_under_an_open_page(
             assert await page.value(text_of("problems")) == ""
             await asyncio.to_thread(kafka.stop)
             await page.wait_for(f"{text_of('problems')} !== ''")
-            await page.wait_for(f"/silent\\s*1 GPU/.test({text_of('totals')})")
+            await page.wait_for(f"/silent\\W*1 GPU/.test({text_of('totals')})")
             await asyncio.to_thread(kafka.start)
             await send(settings, [sample(73, 1000)])
             await page.wait_for(f"{text_of('grid')}.includes('73') && {text_of('problems')} === ''")
-            await page.wait_for(f"/silent\\s*0 GPUs/.test({text_of('totals')})")
+            await page.wait_for(f"/silent\\W*0 GPUs/.test({text_of('totals')})")
             assert await page.value(NO_RELOAD)
     finally:
         stop.set()

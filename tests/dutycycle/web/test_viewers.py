@@ -131,7 +131,7 @@ async def test_no_answer_has_a_name_of_another_namespace(tmp_path: Path) -> None
     state = live_state(records)
     assert {"rivals/name-of-pod-b", "secret-lab/name-of-pod-d"} <= {pod.title for pod in state.pods()}
     with EmbeddedBroker({full_name("dutycycle.", name): 1 for name in TOPICS}) as broker:
-        # The topics have forgotten a job that the records still have.
+        # The topics have forgotten a pod that the records still have: its samples are found by these.
         kept = [record for record in records if (record[0], record[1]) != ("pods", "pod-a")]
         assert len(kept) == len(records) - 1
         await send(load({}, {"broker": broker.url}), kept)
@@ -157,7 +157,9 @@ async def test_no_answer_has_a_name_of_another_namespace(tmp_path: Path) -> None
     assert HIDDEN in answered["subject?key=gpu/gpu-a/GPU-1"]
     assert "train.py" in answered["subject?key=gpu/gpu-a/GPU-1"]
     assert "ml/job-of-pod-c" in answered["report?uid=job-pod-c&back=6h"]
-    assert "the topics have them no more" in answered["report?uid=job-pod-a&back=6h"]
+    forgotten = answered["report?uid=job-pod-a&back=6h"]
+    assert "ml/job-of-pod-a" in forgotten
+    assert "the topics have them no more" not in forgotten
     assert "In other namespaces 2 GPUs are held and not used" in answered["idle"]
     by_namespace = dict(line.split(",")[:2] for line in answered["usage.csv"].splitlines()[2:])
     assert by_namespace["(another namespace)"] == "7200.0", by_namespace

@@ -37,6 +37,7 @@ _MOST_RECORDS, _MOST_BYTES = 2_000_000, 2 * GIB
 """Samples that are read for a report: a day of a node with eight GPUs is a quarter of that."""
 _GONE = "the topics have them no more"
 _AWAY = "the topics cannot be read now"
+_PODS_UNKNOWN = "which pods it had is not known in whole: it had very many, or a record of one cannot be read"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,10 @@ def page_of(settings: Settings, question: StudyQuestion) -> str:
 
 
 def _run_of_samples(run: RunSpan, settings: Settings, namespaces: frozenset[str] | None) -> "NamedRun":
-    """Make the report of what the topics hold of a run. Raises ``SamplesGoneError``."""
+    """Make the report of what the topics hold of a run. Raises ``SamplesGoneError``, also where all pods of
+    all would have to be read to find its own."""
+    if not run.pods:
+        raise SamplesGoneError(f"{run.name}: {_PODS_UNKNOWN}")
     from dutycycle.compare.comparison import NamedRun
     from dutycycle.measures.figures import measures_of
     from dutycycle.report.build import gather, report_of

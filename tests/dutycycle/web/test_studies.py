@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 import aiohttp
+import pytest
 
 from dutycycle.contract.records.hours import HOUR_MS
 from dutycycle.contract.settings.load import load
@@ -66,6 +67,27 @@ async def test_a_report_has_the_figures_of_the_command_and_is_compared_in_two_cl
                 await browser.resize(390, 800)
                 # Charts follow the window a moment later.
                 await browser.wait_for("document.documentElement.scrollWidth <= innerWidth")
+
+
+async def test_a_job_of_very_many_pods_is_reported_by_its_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not by the whole topic of pods, which nobody asks a broker for that is not there."""
+    monkeypatch.setattr("dutycycle.web.pages.MOST_JOBS", 1)
+    start_ms = (time.time_ns() // 1_000_000 - 2 * HOUR_MS) // HOUR_MS * HOUR_MS
+    records = f"sqlite:///{tmp_path}/records.db"
+    write_all(derived(list(two_teams(start_ms))), records)
+    settings = load({}, {"broker": "kafka://127.0.0.1:1", "records": records, "web": "127.0.0.1:0"})
+    source = Source(LiveState(), "dutycycle top", "a broker", list)
+    async with (
+        WebPage(source, settings).serving() as url,
+        aiohttp.ClientSession(url) as client,
+        client.get("report?uid=job-pod-b") as answer,
+    ):
+        page = await answer.text()
+    assert answer.status == 200, page
+    assert "which pods it had is not known in whole" in page
+    assert "1800 GPU-s, busy 180 GPU-s" in page.replace("\u00a0", " ")
 
 
 async def test_a_job_whose_samples_are_gone_is_reported_by_its_records(tmp_path: Path) -> None:

@@ -89,15 +89,19 @@ def _gpus(
     found = []
     for _ in range(count):
         # How busy a GPU is at each point: parts are pairs of duration (s) and level (0-1)
-        one, at = np.zeros(seconds * FINE), 0.0
+        levels, at = np.zeros(seconds * FINE), 0.0
         for lasts, level in parts(np.random.default_rng(seed)):
             first, at = round(at * FINE), at + lasts
-            one[first : round(at * FINE)] = level
+            levels[first : round(at * FINE)] = level
             if at >= seconds:
                 break
         late = int(rng.integers(0, 4))
-        uneven = np.where(one > STILL, np.clip(one + 0.03 * rng.normal(size=one.size), 0, 1), one)
-        found.append(np.concatenate((np.zeros(late), uneven))[: one.size])
+        uneven = np.where(
+            levels > STILL,
+            np.clip(levels + 0.03 * rng.normal(size=levels.size), 0, 1),
+            levels,
+        )
+        found.append(np.concatenate((np.zeros(late), uneven))[: levels.size])
     return found
 
 

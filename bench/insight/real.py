@@ -244,11 +244,11 @@ class Replayed:
         score = CycleScore()
         for series, truth in self.truth.series.items():
             # From when until when which periods were told of a series
-            said = sorted(self.cycles.get(series, []), key=lambda answer: answer[0])
-            ends = [*(begin_s for begin_s, _ in said[1:]), self.truth.len_s]
+            rhythms = sorted(self.cycles.get(series, []), key=lambda answer: answer[0])
+            ends = [*(begin_s for begin_s, _ in rhythms[1:]), self.truth.len_s]
             answers = [
                 (begin_s, end_s, periods_of(rhythm))
-                for (begin_s, rhythm), end_s in zip(said, ends, strict=False)
+                for (begin_s, rhythm), end_s in zip(rhythms, ends, strict=False)
             ]
             if truth.none is not None:
                 score.wrong += any(periods and not self._is_accepted(periods[0]) for _, _, periods in answers)

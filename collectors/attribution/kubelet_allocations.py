@@ -15,8 +15,9 @@ from dutycycle.telemetry.events import KUBELET_UNREACHABLE, NOT_MEASURED, Teleme
 _WHAT = "pod-resources"
 _EVERY_S = 10.0
 SOCKET = "var/lib/kubelet/pod-resources/kubelet.sock"
-_GPUS = "proc/driver/nvidia/gpus"
 """Below the host's root."""
+_GPUS = "proc/driver/nvidia/gpus"
+"""Below it, too: a folder for each GPU."""
 _INFORMATION = re.compile(r"^(Device Minor|GPU UUID):\s*(\S+)", re.MULTILINE)
 
 UidOf = Callable[[str, str], str | None]
@@ -45,7 +46,7 @@ class Allocations:
         self._lister = lister
         self._host_root = host_root
         self._uuids: Mapping[int, str] = {}
-        """Of the GPUs by the numbers of their device files, as far as the driver tells."""
+        """Names each GPU by the number of its device file, as far as the driver tells."""
         self._uid_of = uid_of
         self._telemetry = telemetry
         self._every_s = every_s

@@ -58,8 +58,9 @@ def _io(usage: ContainerUsage, files: list[CounterFile], disks: Disks) -> bool:
         return False
     read = written = 0
     for line in text.decode("ascii", "replace").splitlines():
-        fields = dict(word.split("=", 1) for word in line.split() if "=" in word)
-        names = [word for word in line.split() if "=" not in word]
+        words = line.split()
+        fields = dict(word.split("=", 1) for word in words if "=" in word)
+        names = [word for word in words if "=" not in word]
         if disks is not None and names[-1:] and names[-1] not in disks:
             continue
         try:

@@ -14,6 +14,7 @@ from collectors.prometheus.identity.labels import POD_INFO, Workload, workload_o
 from collectors.prometheus.owners import OWNED, OwnerIndex
 from collectors.prometheus.series import ScrapedSeries
 from dutycycle.contract.records.pods import Pod
+from dutycycle.contract.units import sum_of_known
 
 _TIMES = {
     "kube_pod_created": "created_ms",
@@ -105,5 +106,4 @@ class _Facts:
 
 
 def _sum(amounts: _Amounts, resource: str) -> float | None:
-    known = [value for (_, name), value in amounts.items() if name == resource]
-    return sum(known) if known else None
+    return sum_of_known(value for (_, name), value in amounts.items() if name == resource)

@@ -10,6 +10,7 @@ from statistics import median
 from typing import Any
 
 from collectors.rates import Growth
+from dutycycle.contract.units import printable_text
 
 _FORGOTTEN_MS = 15 * 60_000
 _REPLICA = re.compile(r"(?:\w*_)?replica_*")
@@ -24,7 +25,6 @@ _MOST_BYTES, _MOST_COUNTED = 1e14, 2.0**64
 _NO_TEXT = re.compile(r"<{1,3}[\w ]+>{1,3}|\[?N/A\]?|\(null\)")
 """What an exporter writes for a text that it does not have, such as DCGM's ``<<<NULL>>>``."""
 _MOST_TEXT, _MOST_UID = 1024, 512
-_PERHAPS_UNPRINTABLE = re.compile(r"[^ -~]")
 
 SeriesLabels = Mapping[str, str]
 Point = tuple[int, float]
@@ -101,13 +101,9 @@ def _labels(labels: SeriesLabels) -> SeriesLabels:
     """Return those that say something, as a record may have them: cut, and with "?" for what cannot be
     printed."""
     return {
-        name: (text if text.isprintable() else _PERHAPS_UNPRINTABLE.sub(_printable, text))[: _most_text(name)]
+        name: (text if text.isprintable() else printable_text(text))[: _most_text(name)]
         for name, text in labels.items() if not _NO_TEXT.fullmatch(text)
     }  # fmt: skip
-
-
-def _printable(letter: re.Match[str]) -> str:
-    return letter[0] if letter[0].isprintable() else "?"
 
 
 def _most_text(name: str) -> int:

@@ -167,9 +167,8 @@ class CsvReader:
             raise ValueError(f"{len(cells)} values for {self._width} columns")
         if self._delimiter != "," or '"' in line or self._decimal.mark == "," or _PARTED(line):
             return self.read_cells(cells)
-        return self._read_cells(
-            cells
-        )  # no cell has a mark that has to be written otherwise, as in most lines
+        # No cell has a mark that has to be written otherwise, as in most lines.
+        return self._read_cells(cells)
 
     def read_cells(self, cells: Sequence[str]) -> list[Row]:
         """Give the rows of a line's cells, below a heading. Raises ``ValueError``."""

@@ -17,7 +17,7 @@ from dutycycle.imports.spellings import read_meaning
 
 _decoder = json.JSONDecoder(strict=False)  # a name of a process may have any character
 _NO_JSON = (ValueError, RecursionError)
-_BETWEEN = re.compile(r"[\s,\[\]]*")
+_VALUE = re.compile(r"[^\s,\[\]]")
 _NEXT = re.compile(r"\n\s*(?=\{)")
 _LIST_OF_GPUS = re.compile(r"gpus?|devices?|cards?", re.IGNORECASE).fullmatch
 _IDENTITY = ("index", "uuid")
@@ -63,7 +63,8 @@ def _joined(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
 
 def _of_text(text: str, number: int) -> Iterator[tuple[int, str]]:
     at = counted = 0
-    while (at := _end_of(_BETWEEN, text, at)) < len(text):
+    while begin := _VALUE.search(text, at):
+        at = begin.start()
         number += text.count("\n", counted, at)
         counted = at
         try:
@@ -75,11 +76,6 @@ def _of_text(text: str, number: int) -> Iterator[tuple[int, str]]:
             continue
         yield from _of_value(value, number)
         at = end
-
-
-def _end_of(pattern: re.Pattern[str], text: str, at: int) -> int:
-    match = pattern.match(text, at)
-    return match.end() if match else at
 
 
 def _of_value(value: Any, number: int) -> Iterator[tuple[int, str]]:

@@ -163,9 +163,8 @@ class Samples:
         if faults:
             self._keep_faults(node, gpu, row.ts_ms, faults)
         if not row.fields.keys() & _PARTS:
-            gap_ms = abs(
-                row.ts_ms - known.last_ms.get(uuid, row.ts_ms)
-            )  # a log may begin with its newest row
+            # A log may begin with its newest row.
+            gap_ms = abs(row.ts_ms - known.last_ms.get(uuid, row.ts_ms))
             if uuid in known.in_file and len(known.gaps_ms) < _MOST_GAPS:
                 known.gaps_ms.append(gap_ms)
             known.in_file.add(uuid)

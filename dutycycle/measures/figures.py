@@ -9,7 +9,7 @@ import numpy as np
 
 from dutycycle.contract.catalogue import GPU_ROWS, unit_of
 from dutycycle.measures.noise import blocks_of, error_of_max, error_of_mean
-from dutycycle.measures.steps import WORK, Measure, step_measures
+from dutycycle.measures.steps import WORK, Measure, relative_error, step_measures
 from dutycycle.report.charts.inside import layers_of
 from dutycycle.report.facts import joules_text, of_peak, seconds_text
 from dutycycle.report.page import Report
@@ -102,8 +102,8 @@ class _GriddedRun:
         facts, view = self._report.facts, self._view
         # The relative error of how fast the run worked, taken from the use of its GPUs, or of its CPUs.
         use = self._mean(self._view.gpus, "gpu_util_pct")
-        pace = _relative(use or self._mean(self._view.machines, "cpu_util_pct", summed=True))
-        power = _relative(self._mean(view.gpus, "power_w"))
+        pace = relative_error(use or self._mean(self._view.machines, "cpu_util_pct", summed=True))
+        power = relative_error(self._mean(view.gpus, "power_w"))
         yield "duration_s", self._timed(facts.duration_s, pace)
         if view.gpus:
             yield "gpu_s", self._timed(facts.total("seconds") or 0.0, pace, len(view.gpus))
@@ -209,12 +209,6 @@ class _GriddedRun:
 
     def _blocks(self, values: Floats) -> Floats:
         return blocks_of(values, None if self._period_s is None else self._period_s / self._tick_s)
-
-
-def _relative(measure: Measure | None) -> float | None:
-    if measure is None or measure.error is None or measure.value <= 0:
-        return None
-    return measure.error / measure.value
 
 
 def _times(measure: Measure, factor: float) -> Measure:

@@ -24,6 +24,13 @@ class Measure:
     error: float | None
 
 
+def relative_error(measure: Measure | None) -> float | None:
+    """Return the standard error by the figure; None where it is not known, or the figure is not above 0."""
+    if measure is None or measure.error is None or measure.value <= 0:
+        return None
+    return measure.error / measure.value
+
+
 def inverse(of: Measure) -> Measure:
     """Return 1 by a figure above 0, with the same relative error."""
     return Measure(1 / of.value, None if of.error is None else of.error / of.value**2)

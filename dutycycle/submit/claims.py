@@ -32,9 +32,8 @@ def claimed_gpus(spec: Part, namespace: str, documents: Sequence[ManifestDocumen
     """
     total, counted = 0.0, set[str]()
     for entry in _parts(spec, "resourceClaims"):
-        source = (
-            entry["source"] if isinstance(entry.get("source"), Mapping) else entry
-        )  # until Kubernetes 1.30
+        # Until Kubernetes 1.30 it stood in a part of its own.
+        source = entry["source"] if isinstance(entry.get("source"), Mapping) else entry
         kind, name = next(
             ((kind, str(source[key])) for key, kind in _SOURCES.items() if source.get(key)), ("", "")
         )

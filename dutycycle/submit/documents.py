@@ -105,13 +105,13 @@ class _UniqueKeys(yaml.SafeLoader):
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """Make an object. Raises ``yaml.YAMLError``."""
-        seen = set()
+        keys = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.value != "<<":
-                if key.value in seen:
+                if key.value in keys:
                     problem = f"the key {key.value} stands twice in one object: take one of them out"
                     raise yaml.constructor.ConstructorError(problem=problem, problem_mark=key.start_mark)
-                seen.add(key.value)
+                keys.add(key.value)
         return super().construct_mapping(node, deep)
 
 

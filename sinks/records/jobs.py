@@ -312,6 +312,8 @@ def _read_earlier(
     for of in (_jobs.c.name == name, begins_alike & (_jobs.c.name != name)):  # each by its own index
         newest = connection.execute(before.where(of).limit(100))
         alike += [uid for uid, other in newest if _SUFFIX.sub("", other) == stem]
+        if len(alike) >= _MOST_EARLIER:
+            break
     uids = alike[:_MOST_EARLIER]
     if not uids:
         return []

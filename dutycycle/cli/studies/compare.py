@@ -56,10 +56,10 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     names = [path.name.split(".")[0] or path.name for path in paths]
     if len(set(names)) < len(names):
         names = [f"{path.parent.name}/{name}" for path, name in zip(paths, names, strict=True)]
-    seen = Counter[str]()
+    times_named = Counter[str]()
     for at, name in enumerate(names):
-        seen[name] += 1
-        names[at] = name if seen[name] == 1 else f"{name} ({seen[name]})"
+        times_named[name] += 1
+        names[at] = name if times_named[name] == 1 else f"{name} ({times_named[name]})"
     for name, trace in zip(names, traces, strict=True):
         try:
             report = report_of_pods(trace, settings, **subject)

@@ -16,7 +16,7 @@ from dutycycle.contract.records.hours import HOUR_MS
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.units import unix_ms
 from dutycycle.measures.noise import error_of_mean
-from dutycycle.measures.steps import Measure
+from dutycycle.measures.steps import Measure, relative_error
 from dutycycle.report.charts.chart import Chart, Line
 from dutycycle.report.facts import Facts, GpuUse, Verdict
 from dutycycle.report.gather import TracedGpu
@@ -313,7 +313,7 @@ def _peak_texts(metric: str, peak: Any) -> tuple[str, str]:
 def _measures_of(job: JobUse, gpus: Sequence[_LedgerGpu]) -> Iterator[tuple[str, Measure]]:
     """Yield what it is compared by. The noise is that between its hours, of one with six hours or more."""
     means = {metric: _mean_of(metric, gpus) for metric in _HOURLY}
-    pace, power = _relative(means["gpu_util_pct"]), _relative(means["power_w"])
+    pace, power = relative_error(means["gpu_util_pct"]), relative_error(means["power_w"])
     both = None if pace is None or power is None else hypot(pace, power)
     amounts = (
         ("duration_s", job.lasted_s, pace), ("gpu_s", job.gpu_s, pace), ("energy_j", job.energy_j, both),
@@ -344,9 +344,3 @@ def _mean_of(metric: str, gpus: Sequence[_LedgerGpu]) -> Measure | None:
         return None
     whole = {name: sum(of_step[name] for of_step in sums.values()) for name in (above, below)}
     return Measure(_value_of(metric, whole), error_of_mean(by_step[:, np.newaxis]))
-
-
-def _relative(measure: Measure | None) -> float | None:
-    if measure is None or measure.error is None or measure.value <= 0:
-        return None
-    return measure.error / measure.value

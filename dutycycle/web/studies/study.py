@@ -92,8 +92,8 @@ def page_of(settings: Settings, question: StudyQuestion) -> str:
 
 
 def _run_of_samples(run: RunSpan, settings: Settings, namespaces: frozenset[str] | None) -> "NamedRun":
-    """Make the report of what the topics hold of a run. Raises ``SamplesGoneError``, also where all pods of
-    all would have to be read to find its own."""
+    """Make the report of what the topics hold of a run. Raises ``SamplesGoneError``, also where the whole
+    topic of pods would have to be read to find its own."""
     if not run.pods:
         raise SamplesGoneError(f"{run.name}: {_PODS_UNKNOWN}")
     from dutycycle.compare.comparison import NamedRun

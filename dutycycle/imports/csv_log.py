@@ -32,8 +32,11 @@ from dutycycle.imports.spellings import (
     read_meaning,
     split_unit,
 )
+from dutycycle.words import listed
 
 _LONGEST_NAME = 60
+MOST_NAMES = 20
+"""Of a table's columns in a message."""
 _OF_NO_GPU = 100
 """Beside ``gpu_usage``, ``usage`` is of something else."""
 _NO_FIGURES = frozenset({"time", "date", "node", "uuid", "index", "model", "pid", "process_name"})
@@ -273,14 +276,14 @@ class CsvReader:
         chosen = self._chosen(cells)
         meanings = self._find_meanings(cells, chosen)
         if not meanings:
-            names = ", ".join(self.notes.columns)
+            names = listed(self.notes.columns, MOST_NAMES)
             raise ValueError(
                 f"no column is known of {names}: say which is which: --columns time=NAME,util=NAME"
             )
         if not self._ticks.has_start and not {"time", "date"} & {
             meaning.field for meaning in meanings.values()
         }:
-            raise ValueError(f"{_NO_TIME}; there are {', '.join(self.notes.columns)}")
+            raise ValueError(f"{_NO_TIME}; there are {listed(self.notes.columns, MOST_NAMES)}")
         columns: dict[int | None, dict[str, tuple[int, int, Column]]] = {}
         for position, meaning in meanings.items():
             of_gpu = columns.setdefault(meaning.gpu, {})
@@ -382,7 +385,9 @@ class CsvReader:
             names = [cell if cell in (name, bare) else split_unit(cell)[0] for cell in cells]
             wanted = name if name in names else bare
             if wanted not in names:
-                raise ValueError(f"--columns {key}={name}: no such column: there are {', '.join(cells)}")
+                raise ValueError(
+                    f"--columns {key}={name}: no such column: there are {listed(cells, MOST_NAMES)}"
+                )
             position = names.index(wanted)
             own = read_meaning(cells[position])
             unit = unit or split_unit(cells[position])[1] or (own.unit if own else None)

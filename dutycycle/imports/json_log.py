@@ -1,13 +1,14 @@
 """Reads logs of JSON: objects line by line, one after another, or in an array, also of those that a cut-off
-file has; and columns of values, as pandas writes a table.
+file has; and tables as pandas writes them: by column, by row, or split in names and values.
 
-Each object becomes a line of its own with names and values, in which a name has the names above it before it:
-``system.gpu.0.gpu``, as Weights & Biases writes it. An object with a list of GPUs becomes one line a GPU.
+Each object becomes a line of its own with names and values, in which a name has the names above it before
+it: ``system.gpu.0.gpu``, as Weights & Biases writes it. An object with a list of GPUs, or with GPUs by their
+number or uuid, becomes one line a GPU.
 """
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -20,8 +21,13 @@ _NO_JSON = (ValueError, RecursionError)
 _VALUE = re.compile(r"[^\s,\[\]]")
 _NEXT = re.compile(r"\n\s*(?=\{)")
 _LIST_OF_GPUS = re.compile(r"gpus?|devices?|cards?", re.IGNORECASE).fullmatch
+_GPUS_BY_NUMBER = re.compile(r"gpus|devices|cards?", re.IGNORECASE).fullmatch
+"""Below ``gpu`` and ``device`` the name of a value has the number in it."""
+_UUID = re.compile(r"(?:GPU|MIG)-[0-9a-fA-F]+-\S+").fullmatch
 _IDENTITY = ("index", "uuid")
-is_json = re.compile(r'[\[{]\s*($|[{"\]}])').match
+_MOMENT = re.compile(r"\d{9,19}|\d{4}[-/.]\d\d[-/.]\d\d[ T]\d\d:\d\d.*").fullmatch
+"""What may be the name of a row: seconds or less since 1970, or a time."""
+is_json = re.compile(r'[\[{]\s*($|[{"\]}])|\[\s*\[\s*($|["\d\]-])').match
 """Tells whether a log that begins with this line is of JSON."""
 
 
@@ -80,6 +86,13 @@ def _of_text(text: str, number: int) -> Iterator[tuple[int, str]]:
 
 def _of_value(value: Any, number: int) -> Iterator[tuple[int, str]]:
     if isinstance(value, list):
+        lists = [part for part in value if isinstance(part, list)]
+        if len(lists) > 1 and lists == value:
+            names, *rows = lists
+            if not all(isinstance(name, str) for name in names) or not any(map(read_meaning, names)):
+                yield number, json.dumps(value) + "\n"  # not one line a row: all of them are wrong alike
+                return
+            value = [dict(zip(names, cells, strict=True)) for cells in rows if len(cells) == len(names)]
         for part in value:
             yield from _of_value(part, number)
         return
@@ -91,17 +104,20 @@ def _records(value: Any) -> Iterator[Any]:
     """Give flat objects; what is none as it is."""
     if not isinstance(value, dict):
         yield value
-    elif (columns := _columns(value)) is not None:
-        names = list(value)
-        for row in zip(*columns, strict=True):
-            yield from _records(dict(zip(names, row, strict=True)))
+    elif (rows := _rows_of_table(value)) is not None:
+        for row in rows:
+            yield from _records(row)
     else:
         flat, lists = dict[str, Any](), dict[str, list[Any]]()
         _flatten("", value, flat, lists)
         gpus = [lists.pop(name) for name in list(lists) if _LIST_OF_GPUS(name.rpartition(".")[2])]
+        timed = [lists.pop(name) for name in list(lists) if not _has_time(flat) and _has_time(lists[name][0])]
         flat |= dict.fromkeys(lists)  # their names are told as those of what is not used
-        if not gpus:
+        if not gpus and not timed:
             yield flat
+        for row in chain.from_iterable(timed):
+            for record in _records(row):
+                yield flat | record
         for place, member in chain.from_iterable(map(enumerate, gpus)):
             of_gpu, inner_lists = dict[str, Any](), dict[str, list[Any]]()
             _flatten("", member, of_gpu, inner_lists)
@@ -110,28 +126,94 @@ def _records(value: Any) -> Iterator[Any]:
             yield flat | of_gpu | dict.fromkeys(inner_lists)
 
 
-def _columns(value: Mapping[str, Any]) -> list[list[Any]] | None:
-    """Give the columns of a table that was written column by column, by the number of each row or without it;
-    None for any other object."""
+def _rows_of_table(value: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+    """Give the rows of a table as pandas and others write it: by column, by row, split in names and values,
+    or with its schema; None for any other object.
+
+    The name of a row is its time where it is one and the row has no other; else it is left out.
+    """
     parts = list(value.values())
-    rows = [*parts[0]] if parts and isinstance(parts[0], dict) else []
-    is_numbered = all(isinstance(part, dict) and [*part] == rows for part in parts) and all(
-        key.isdecimal() for key in rows
-    )
-    columns = [list(part.values()) for part in parts] if rows and is_numbered else parts
-    are_rows = columns and all(
+    if _is_split(value):
+        names = value["columns"]
+        rows = [dict(zip(names, cells, strict=True)) for cells in value["data"]]
+        return _name_rows(value.get("index") or [], rows)
+    if value.keys() == {"schema", "data"} and _are_objects(value["data"]):
+        schema = value["schema"]
+        keys = schema.get("primaryKey", ()) if isinstance(schema, dict) else ()
+        return [
+            {name: cell for name, cell in row.items() if name not in keys or _is_time(name)}
+            for row in value["data"]
+        ]
+    if not parts:
+        return None
+    names = [*parts[0]] if isinstance(parts[0], dict) else []
+    are_named = all(name.isdecimal() or _MOMENT(name) for name in names)
+    if names and are_named and all(isinstance(part, dict) and [*part] == names for part in parts):
+        columns = [list(part.values()) for part in parts]
+    else:
+        columns = parts
+    if all(
         isinstance(column, list) and len(column) == len(columns[0]) > 1
         and not any(isinstance(cell, dict) for cell in column)
         for column in columns
+    ):  # fmt: skip
+        return _name_rows(
+            names, [dict(zip(value, cells, strict=True)) for cells in zip(*columns, strict=True)]
+        )
+    if all(map(_MOMENT, value)) and all(isinstance(part, dict) or _are_objects(part) for part in parts):
+        rows = [part if isinstance(part, dict) and not _are_gpus(part) else {"gpus": part} for part in parts]
+        return _name_rows(list(value), rows)
+    if all(name.isdecimal() for name in value) and _are_objects(parts) and all(map(_has_time, parts)):
+        return parts
+    return None
+
+
+def _is_split(value: Mapping[str, Any]) -> bool:
+    names, rows = value.get("columns"), value.get("data")
+    return (
+        isinstance(names, list) and all(isinstance(name, str) for name in names) and isinstance(rows, list)
+        and all(isinstance(row, list) and len(row) == len(names) for row in rows)
     )  # fmt: skip
-    return columns if are_rows else None
+
+
+def _name_rows(names: Sequence[Any], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Give the rows with the time that their names tell, if they tell one."""
+    if len(names) != len(rows) or not all(_MOMENT(str(name)) for name in names) or any(map(_has_time, rows)):
+        return rows
+    return [{"time": name, **row} for name, row in zip(names, rows, strict=True)]
+
+
+def _is_time(name: str) -> bool:
+    return (meaning := read_meaning(name)) is not None and meaning.field in ("time", "date")
+
+
+def _has_time(row: Mapping[str, Any]) -> bool:
+    return any(_is_time(name) for name, value in row.items() if value is not None)
+
+
+def _are_objects(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(part, dict) for part in value)
+
+
+def _are_gpus(value: Mapping[str, Any]) -> bool:
+    """Tell whether the names in an object are numbers or uuids, and so of GPUs below a name that says it."""
+    return bool(value) and all(
+        isinstance(part, dict) and (name.isdecimal() or _UUID(name)) for name, part in value.items()
+    )
 
 
 def _flatten(name: str, value: Any, flat: dict[str, Any], lists: dict[str, list[Any]]) -> None:
     if isinstance(value, dict):
+        uuids = {inner: part for inner, part in value.items() if _UUID(inner) and isinstance(part, dict)}
+        if uuids or (_GPUS_BY_NUMBER(name.rpartition(".")[2]) and _are_gpus(value)):
+            gpus = uuids or value
+            lists[f"{name}.gpus" if name else "gpus"] = [
+                {"uuid" if inner in uuids else "index": inner, **part} for inner, part in gpus.items()
+            ]
+            value = {inner: part for inner, part in value.items() if inner not in gpus}
         for inner, part in value.items():
             _flatten(f"{name}.{inner}" if name else inner, part, flat, lists)
-    elif isinstance(value, list) and value and all(isinstance(part, dict) for part in value):
+    elif _are_objects(value):
         lists[name] = value
     else:
         flat[name] = value
@@ -156,8 +238,9 @@ class JsonReader:
     def note_shares(self, line: str) -> None:
         """Let the percentages of a line tell whether they are shares of 1."""
         try:
+            record = _record(line)
             self._read_heading()
-            self._table.note_shares(self._cells(line))
+            self._table.note_shares(self._cells(record))
         except ValueError:
             return
 
@@ -165,16 +248,16 @@ class JsonReader:
         """Give the rows of a line. Raises ``ValueError``."""
         if not line.strip():
             return []
+        record = _record(line)  # a log without any object has no names for a heading
         self._read_heading()
-        return self._table.read_cells(self._cells(line))
+        return self._table.read_cells(self._cells(record))
 
     def _read_heading(self) -> None:
         if not self._has_heading:
             self._table.read_heading(list(self.names), ",")
             self._has_heading = True
 
-    def _cells(self, line: str) -> list[str]:
-        record = _record(line)
+    def _cells(self, record: Mapping[str, Any]) -> list[str]:
         return [_text(record.get(name)) for name in self.names]
 
 
@@ -186,7 +269,7 @@ def _record(line: str) -> Mapping[str, Any]:
         raise ValueError(f"is no JSON: {error}") from error
     if isinstance(record, dict):
         return record
-    raise ValueError(f"is no object of JSON: {line.strip()[:60]}")
+    raise ValueError(f"is no object of JSON, and so its values have no names: {line.strip()[:60]}")
 
 
 def _text(value: Any) -> str:

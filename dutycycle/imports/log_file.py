@@ -60,8 +60,16 @@ _BINARY = (
     (b"\x89HDF\r\n", "is HDF5"),
     (b"\x80\x04\x95", "is a pickle of Python"),
     (b"\x80\x05\x95", "is a pickle of Python"),
+    (b"FEA1", "is a file of Feather"),
+    (b"ORC", "is ORC"),
+    (b"Obj\x01", "is Avro"),
+    (b"\x93NUMPY", "is an array of NumPy"),
+    (b"\xd0\xcf\x11\xe0", "is a workbook of Excel"),
 )
 """How files of tables begin that are no text."""
+_CONTROL = bytes(range(1, 7)) + bytes(range(14, 27)) + bytes(range(28, 32)) + b"\x7f"
+"""What no text has, also none that a terminal wrote; NULs stand where a crash lost text."""
+_MOST_CONTROL = 0.02
 _OTHER_FORMATS = (
     (re.compile(r"PK\x03\x04").match, "is a zip archive, or a workbook: unpack it, or save it as CSV"),
     (re.compile(r"<(\?xml|!DOCTYPE|nvidia_smi_log|html)").match, f"is XML, as of nvidia-smi -q -x: {_SMI}"),
@@ -132,7 +140,7 @@ class LogFile:
                 begun = False
                 for number, line in _unwrapped(enumerate(_lines_of(text, encoding), start=1)):
                     if not begun:
-                        self._check_format(line.strip(_AROUND))
+                        self._check_format(line.strip(_AROUND), head, encoding)
                         begun = not line.isspace()
                     if "\0" in line:
                         yield from ((number, part) for part in _NULS.split(line) if part)
@@ -143,10 +151,13 @@ class LogFile:
                     raise
                 self.damage = f"cannot be unpacked to its end: {error}; what comes before is read"
 
-    def _check_format(self, line: str) -> None:
+    def _check_format(self, line: str, head: bytes, encoding: str) -> None:
         for matches, sentence in _OTHER_FORMATS:
             if matches(line):
                 raise DutycycleError(f"{self.path} {sentence}")
+        controls = len(head) - len(head.translate(None, _CONTROL))
+        if not encoding.startswith(("utf-16", "utf-32")) and controls > _MOST_CONTROL * len(head):
+            raise DutycycleError(f"{self.path} is no text: unpack it, or write its values as CSV")
 
 
 def _unwrapped(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:

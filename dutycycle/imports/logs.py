@@ -8,12 +8,14 @@ from pathlib import Path
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.topics import TICK_TOPICS
 from dutycycle.contract.trace import TraceWriter
+from dutycycle.imports.csv_log import MOST_NAMES
 from dutycycle.imports.log_file import LONGEST_LINE, LogFile
 from dutycycle.imports.quantities import Notes, Reader, Row
 from dutycycle.imports.samples import Samples
 from dutycycle.imports.wandb.samples import WandbSamples
 from dutycycle.process import temporary_folder
 from dutycycle.progress import Progress
+from dutycycle.words import listed
 
 _NAMED = 5
 _IDENTITY = frozenset({"uuid", "index", "model"})
@@ -81,6 +83,8 @@ def _remarks(samples: Samples) -> Iterator[str]:
             "write into one log. They count as one GPU: where they are of several machines, give the log a "
             "column of the host"
         )
+    for node, doubt in samples.doubtful_energies().items():
+        yield f"{node}: {doubt}"
     if samples.stalled:
         yield f"energy stood still {samples.stalled} times while power was drawn, and is absent there"
     if samples.overfull:
@@ -118,27 +122,24 @@ class _Import:
                 reason = f"{file}:{number}: {error}"
                 self._say_wrong(reason)
                 first_reason = first_reason or reason
-        notes, lines, columns = reader.notes, self.samples.rows - before, ", ".join(reader.notes.columns)
+        notes, lines = reader.notes, self.samples.rows - before
         for reason in filter(None, (notes.unfinished, log.damage)):
             self._say_wrong(f"{file}: {reason}")
         if not lines and not first_reason:
             what = "no line of this format" if number else "no lines: it is empty"
-            if columns:
-                what = f"a heading, {columns}, and no line of values"
+            if notes.columns:
+                what = f"a heading, {listed(notes.columns, MOST_NAMES)}, and no line of values"
             raise DutycycleError(f"{file} has {what}")
         if not lines:
             raise DutycycleError(f"{file} has no line that can be read; the first: {first_reason}")
         self._say_notes(file, notes)
-        if not measured and notes.figures:
+        if gpus := self.samples.count_rows_as_gpus():
             raise DutycycleError(
-                f"{file}: not one figure of a GPU in {lines} lines: {', '.join(notes.figures)} have no value "
-                "that was measured"
+                f"{file}: each of its {gpus} rows is of another GPU, so its column of the GPU's number "
+                "counts rows: leave that column out, or give it another name"
             )
         if not measured:
-            raise DutycycleError(
-                f"{file}: not one figure of a GPU in {lines} lines; its columns are {columns}: "
-                "say which is which: --columns util=NAME,mem_used=NAME[MiB],power=NAME"
-            )
+            raise DutycycleError(f"{file}: not one figure of a GPU in {lines} lines{_why_nothing(notes)}")
 
     def read_wandb(self, file: str, run: WandbSamples) -> None:
         """Take a run of W&B."""
@@ -177,7 +178,7 @@ class _Import:
                 "index are one GPU; without --node they are apart"
             )
         if notes.unused:
-            self._progress.say(f"{file}: not used: {', '.join(notes.unused)}")
+            self._progress.say(f"{file}: not used: {listed(notes.unused, MOST_NAMES)}")
         for remark in (*notes.remarks, *notes.doubtful_units()):
             self._progress.say(f"{file}: {remark}")
 
@@ -201,6 +202,16 @@ class _Import:
                 trace.write(record)
                 written[record.topic.removeprefix(self._prefix)] += 1
         return {topic: written[topic] for topic in TICK_TOPICS if topic in written}
+
+
+def _why_nothing(notes: Notes) -> str:
+    """Say why no line has a figure of a GPU."""
+    if notes.figures:
+        return f": {listed(notes.figures, MOST_NAMES)} have no value that was measured"
+    return (
+        f"; its columns are {listed(notes.columns, MOST_NAMES)}: say which is which: "
+        "--columns util=NAME,mem_used=NAME[MiB],power=NAME"
+    )
 
 
 def _read_whole(line: str, reader: Reader) -> list[Row]:

@@ -16,7 +16,7 @@ import msgspec
 from dutycycle.contract.codec import encode
 from dutycycle.contract.health.changes import STATE_S
 from dutycycle.contract.health.logged import FIELDS, FaultEvents
-from dutycycle.contract.metering import LEAST_DRAWN_W, FalseZeros
+from dutycycle.contract.metering import FalseZeros
 from dutycycle.contract.records.health import HitPod
 from dutycycle.contract.records.pods import JobRef, Pod
 from dutycycle.contract.records.samples import Allocation, Gpu, NvmlSample
@@ -24,6 +24,7 @@ from dutycycle.contract.topics import full_name
 from dutycycle.contract.trace import TraceRecord
 from dutycycle.contract.units import END_OF_TIME_MS
 from dutycycle.imports.dealing import APART_MS, Deal, Doubles, find_deal
+from dutycycle.imports.energy import EnergyCounters
 from dutycycle.imports.quantities import Row
 from dutycycle.traces.sorting import Sorting
 
@@ -37,9 +38,12 @@ _NAMESPACE = "import"
 _NAMELESS = "?"
 """The uuid of a row that does not say which GPU it is, until rows are dealt out."""
 _PARTS = frozenset({"processes", "mig"})
+_MANY_GPUS = 20
+"""More than a machine has."""
+_MOMENT_MS = 5000
+"""A slow nvidia-smi needs seconds for a row of each GPU."""
 _PART_MS = 100
 """Rows of a GPU's processes and slices stand so close to one another."""
-_STALL_MS = 1000
 _gpu = msgspec.json.Decoder(Gpu).decode
 
 
@@ -48,23 +52,25 @@ class _Node:
     """Holds what is known of a node: its GPUs, in the order in which they came, and the time between their
     rows.
 
-    ``in_file``: those with rows in the file that is read. ``times_ms``: of each GPU that rows name, those of
-    the first ones. ``writers``: of the GPUs whose rows come together in each tick, how many there are then.
-    ``uuids``: of the indices whose uuid the log tells. ``energies``: the last energy of each GPU, and when it
-    was first seen.
+    ``in_file``: those with rows in the file that is read, of which there are ``rows_in_file``. ``times_ms``:
+    of each GPU that rows name, those of the first ones. ``writers``: of the GPUs whose rows come together in
+    each tick, how many there are then. ``uuids``: of the indices whose uuid the log tells. ``energy_doubt``:
+    why its energy is left out; absent where it is not.
     """
 
     last_ms: dict[str, int] = field(default_factory=dict)
     gaps_ms: list[int] = field(default_factory=list)
     in_file: set[str] = field(default_factory=set)
+    rows_in_file: int = 0
     times_ms: dict[str, "array[int]"] = field(default_factory=lambda: defaultdict(lambda: array("q")))
     writers: dict[str, Deal] = field(default_factory=dict)
     uuids: dict[int, str] = field(default_factory=dict)
-    energies: dict[str, tuple[int, float]] = field(default_factory=dict)
     nameless_ms: "array[int]" = field(default_factory=lambda: array("q"))
     deal: Deal = field(default_factory=Deal)
     in_seconds: bool = True
     false_zeros: FalseZeros = field(default_factory=FalseZeros)
+    energy: EnergyCounters = field(default_factory=EnergyCounters)
+    energy_doubt: str | None = None
 
     def identify(self, row: Row) -> tuple[str, int]:
         """Give the uuid and the index of a row's GPU, of which the log may tell one, or none."""
@@ -137,6 +143,18 @@ class Samples:
         self._file += 1
         for node in self._nodes.values():
             node.in_file.clear()
+            node.rows_in_file = 0
+
+    def count_rows_as_gpus(self) -> int:
+        """Give how many GPUs the present file has where each has one row, and not all of one moment: then its
+        column of the index counts rows. 0 where it does not."""
+        for node in self._nodes.values():
+            gpus = len(node.in_file)
+            if gpus >= _MANY_GPUS and node.rows_in_file == gpus:
+                times_ms = [node.last_ms[uuid] for uuid in node.in_file]
+                if max(times_ms) - min(times_ms) > _MOMENT_MS:
+                    return gpus
+        return 0
 
     def add(self, node: str, row: Row) -> None:
         """Take a row. Raises ``ValueError`` for values that no GPU has."""
@@ -157,7 +175,7 @@ class Samples:
         if self._job is not None:
             given = Allocation(pod_uid=f"{self._job}-{node}", namespace=_NAMESPACE, pod=f"{self._job}-{node}")
             gpu = msgspec.structs.replace(gpu, allocated=(given,))
-        if gpu.energy_j is not None and self._stands_still(known, gpu, row.ts_ms):
+        if known.energy.stands_still(gpu, row.ts_ms):
             gpu = msgspec.structs.replace(gpu, energy_j=None)
             self.stalled += 1
         if faults:
@@ -168,6 +186,7 @@ class Samples:
             if uuid in known.in_file and len(known.gaps_ms) < _MOST_GAPS:
                 known.gaps_ms.append(gap_ms)
             known.in_file.add(uuid)
+            known.rows_in_file += 1
             if uuid != _NAMELESS and len(known.times_ms[uuid]) < _MOST_GAPS:
                 known.times_ms[uuid].append(row.ts_ms)
         known.in_seconds = known.in_seconds and row.ts_ms % 1000 == 0
@@ -212,15 +231,6 @@ class Samples:
         """Take a record of something else than GPUs: it comes out as it is, in order of time."""
         self._sorting.add(replace(record, offset=self._sorting.count))
 
-    @staticmethod
-    def _stands_still(known: _Node, gpu: Gpu, ts_ms: int) -> bool:
-        """Tell whether the counter of energy is what it was a second ago, though the GPU draws power."""
-        since_ms, energy_j = known.energies.get(gpu.uuid, (ts_ms, None))
-        if gpu.energy_j is None or gpu.energy_j != energy_j:
-            known.energies[gpu.uuid] = (ts_ms, gpu.energy_j or 0)
-            return False
-        return ts_ms - since_ms >= _STALL_MS and (gpu.power_w or 0) > LEAST_DRAWN_W
-
     def deal_out(self) -> dict[str, int]:
         """Decide how many GPUs the rows are of that do not say it; by node, after the last row."""
         for node in self._nodes.values():
@@ -228,6 +238,8 @@ class Samples:
                 node.deal = find_deal(node.nameless_ms)
             deals = {uuid: find_deal(list(set(times_ms))) for uuid, times_ms in node.times_ms.items()}
             node.writers = {uuid: deal for uuid, deal in deals.items() if deal.gpus > 1}
+            if node.deal.gpus == 1:  # else counters of several GPUs cannot be told apart
+                node.energy_doubt = node.energy.describe_doubt()
         return {name: node.deal.gpus for name, node in self._nodes.items() if node.nameless_ms}
 
     def writers(self) -> dict[str, dict[str, int]]:
@@ -236,6 +248,12 @@ class Samples:
             name: {uuid: deal.gpus for uuid, deal in node.writers.items()}
             for name, node in self._nodes.items() if node.writers
         }  # fmt: skip
+
+    def doubtful_energies(self) -> dict[str, str]:
+        """Say of which nodes the energy is in another unit than joules, and why; once rows are dealt out."""
+        return {
+            name: node.energy_doubt for name, node in self._nodes.items() if node.energy_doubt is not None
+        }
 
     def nodes(self) -> dict[str, int]:
         """Give the nodes and the milliseconds between their ticks."""
@@ -330,11 +348,14 @@ class Samples:
                 yield row
 
     def _complete(self, tick: _Tick, *, is_last: bool = False) -> Iterator[_Tick]:
-        deal = self._nodes[tick.node].deal
+        node = self._nodes[tick.node]
+        deal = node.deal
         wanted = deal.gpus if deal.gpus > 1 else len(tick.gpus)
         if len(tick.gpus) == wanted or (is_last and len(tick.gpus) < wanted):
             for uuid, gpu in tick.gpus.items():
                 tick.gpus[uuid] = _with_memory_of_processes(gpu)
+                if node.energy_doubt is not None:
+                    tick.gpus[uuid] = msgspec.structs.replace(tick.gpus[uuid], energy_j=None)
             yield tick
         else:
             self.undealt += len(tick.gpus)

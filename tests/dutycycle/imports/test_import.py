@@ -728,3 +728,72 @@ def test_a_gpu_is_the_same_however_programs_write_its_name(
         (written[0], 0, 50 + at) for at in range(4)
     ]
     assert not any("mem_copy_util_pct" in gpu for gpu in gpus)  # a unit without a value is no value
+
+
+@pytest.mark.parametrize(
+    ("heading", "factor", "said"),
+    [
+        ("energy [kWh]", 1 / 3.6e6, None),
+        ("energy_mj", 1000, None),
+        ("energy", 1, None),
+        ("energy", 1 / 3.6e6, "kWh fits, so give --columns energy=NAME[kWh]"),
+        ("energy", 1 / 3600, "Wh fits, so give"),
+        ("energy", 1000, "mJ fits, so give"),
+        ("energy", 1e6, "give its own, as in --columns energy=NAME[kWh]"),
+    ],
+)
+@pytest.mark.parametrize("power", [True, False])
+def test_energy_in_another_unit_is_absent_and_told(
+    heading: str, factor: float, said: str | None, power: bool, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    watts = (300, 100)
+    lines = [
+        f"{START_MS / 1000 + at},{gpu},50,{factor * (7e6 + at * watts[gpu]):.9f}" + f",{watts[gpu]}" * power
+        for at in range(20) for gpu in (0, 1)
+    ]  # fmt: skip
+    log = write(tmp_path / "gpu-a.csv", [f"time,index,util,{heading}" + ",power" * power, *lines])
+    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 0
+    errors = capsys.readouterr().err
+    has_energy = {"energy_j" in gpu for record in records(tmp_path / "t.jsonl") for gpu in record["gpus"]}
+    assert has_energy == {said is None}
+    if said is None:
+        assert "in another unit" not in errors
+    elif power:
+        assert said in errors
+    else:
+        assert "which no GPU draws, so it is in another unit: give its own" in errors
+
+
+def test_a_counter_that_seldom_grows_is_not_doubted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One of a tenth of a kWh grows at none of these rows, or at one."""
+    lines = [f"{START_MS / 1000 + at},0,{1.1 + 0.1 * (at > 10):.1f},300" for at in range(20)]
+    log = write(tmp_path / "gpu-a.csv", ["time,index,energy [kWh],power", *lines])
+    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 0
+    errors = capsys.readouterr().err
+    assert "in another unit" not in errors
+    assert "energy stood still" in errors
+
+
+def test_a_number_of_the_row_is_no_gpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [f"{at},{START_MS / 1000 + at},50" for at in range(30)]
+    log = write(tmp_path / "gpu-a.csv", ["index,time,util", *lines])
+    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 1
+    assert (
+        "each of its 30 rows is of another GPU, so its column of the GPU's number counts rows"
+        in capsys.readouterr().err
+    )
+
+
+def test_values_of_json_without_names_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = write(tmp_path / "a.json", ["[[1764403200, 0, 50], [1764403201, 0, 51]]"])
+    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 1
+    assert "is no object of JSON, and so its values have no names: [[1764" in capsys.readouterr().err
+
+
+def test_names_in_a_message_are_few(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = write(tmp_path / "a.json", [str({f"x{at}": at for at in range(500)}).replace("'", '"')])
+    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 1
+    assert "x19, and 480 more" in capsys.readouterr().err

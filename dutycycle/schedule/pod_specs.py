@@ -74,9 +74,10 @@ def _pods_of(document: ManifestDocument, namespace: str, documents: Sequence[Man
         return _train_job(spec, own, documents)
     if document.kind.endswith("SparkApplication"):
         return AskedPods(list(_spark(spec, own)))
+    root = "spec" if "spec" in document.thing else document.kind.lower()
     pods = [
         AskedPod(role, own, pod, refused=_refused(part, path))
-        for role, pod, path, part in _specs(spec, "", "spec")
+        for role, pod, path, part in _specs(spec, "", root)
     ]
     return AskedPods(pods) if pods else _elsewhere(document, own, documents)
 

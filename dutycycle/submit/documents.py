@@ -23,6 +23,7 @@ _MAKERS = re.compile(
     r"\w*(?:Job|Workflow|InferenceService)|(?:Task|Pipeline)Run|(?:Scheduled)?SparkApplication|FlinkDeployment"
 )
 """Kinds that make pods, though what runs in them may stand in another object."""
+_NO_SPEC = frozenset({"apiVersion", "kind", "metadata", "status"})
 _HELM = re.compile(r"\{\{-? *(?:[.$\w(]|/\*)").search
 _UNRENDERED = ": it looks like a template of Helm: give what helm template RELEASE CHART prints"
 _MOST_VALUES = 1_000_000
@@ -65,9 +66,18 @@ class ManifestDocument:
 
     @property
     def spec(self) -> Mapping[str, Any]:
-        """Return its spec, which is empty where it has none."""
+        """Return its spec. Of another's kind without one, such as a Workspace of KAITO, that is all of it but
+        its name and state; else it is empty."""
         spec = self.thing.get("spec")
+        if "spec" not in self.thing and self.is_of_others:
+            return {key: value for key, value in self.thing.items() if key not in _NO_SPEC}
         return spec if isinstance(spec, Mapping) else {}
+
+    @property
+    def is_of_others(self) -> bool:
+        """Tell whether its kind is neither of Kubernetes itself nor of a project of it."""
+        group = self.api_version.rpartition("/")[0]
+        return "." in group and not group.endswith((".k8s.io", ".x-k8s.io"))
 
     @property
     def has_pods(self) -> bool:
@@ -76,6 +86,11 @@ class ManifestDocument:
         if _TEMPLATES.fullmatch(self.kind):
             return False
         return _MAKERS.fullmatch(self.kind) is not None or _has_containers(self.spec)
+
+    @property
+    def may_have_pods(self) -> bool:
+        """Tell whether its kind is another's of which it is not known here whether it makes pods."""
+        return self.is_of_others and not self.has_pods and _TEMPLATES.fullmatch(self.kind) is None
 
     @property
     def is_template(self) -> bool:

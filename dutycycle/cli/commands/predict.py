@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Print what each pod template will need. Status 2 where the API server refuses one, and 1 where of an
-    object nothing can be predicted, which is said."""
+    object nothing can be predicted, which is said. An object that may make pods, or may not, is said too."""
     url = settings.records or default_records_url()
     documents = read_documents(args.files, templates=True)
     makers = [document for document in documents if document.has_pods]
@@ -43,6 +43,14 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         for document in makers or [document for document in documents if document.is_template]
         for answer in _answers(document, args.namespace, documents, url)
     ]
+    answers += [
+        {
+            "kind": document.kind, "name": document.written_name,
+            "passed_over": f"{document.kind} of {document.api_version} is not known to make pods, and the "
+            "file does not say what would run in them",
+        }
+        for document in documents if document.may_have_pods
+    ]  # fmt: skip
     if args.format == "json":
         print_json(answers)
     else:
@@ -101,6 +109,8 @@ def _lines(answer: Mapping[str, Any]) -> Iterator[str]:
         yield f"  {answer['note']}"
     if "missing" in answer:
         yield f"  {answer['missing']}"
+    elif "passed_over" in answer:
+        yield f"  passed over: {answer['passed_over']}"
     elif "refused" in answer:
         yield from (f"  the API server refuses {sentence}" for sentence in answer["refused"])
     elif "unknown" in answer:

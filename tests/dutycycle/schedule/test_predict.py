@@ -428,3 +428,42 @@ def test_pods_that_do_not_stand_in_the_file(
         "pod/new",
         "  from 1 ended pod with the same image; one says nothing of how it varies",
     ]
+
+
+WORKSPACE = (
+    "apiVersion: kaito.sh/v1beta1\nkind: Workspace\nmetadata: {name: phi}\nresource: {instanceType: A100}\n"
+)
+PRESET = WORKSPACE + "inference: {preset: {name: phi-4}}\n"
+OWN = WORKSPACE + "inference: {template: {spec: {containers: [{name: main, image: x}]}}}\n"
+SERVICE = "apiVersion: v1\nkind: Service\nmetadata: {name: s}\nspec: {ports: []}\n"
+QUEUE = "apiVersion: kueue.x-k8s.io/v1beta1\nkind: LocalQueue\nmetadata: {name: q}\nspec: {clusterQueue: c}\n"
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        (
+            PRESET,
+            ["workspace/phi", "  passed over: Workspace of kaito.sh/v1beta1 is not known to make pods, and "
+             "the file does not say what would run in them"],
+        ),
+        (OWN, ["workspace/phi inference"]),
+        (SERVICE, []),
+        (QUEUE, []),
+    ],
+    ids=["preset", "own", "service", "queue"],
+)  # fmt: skip
+def test_an_object_that_may_make_pods_is_said(
+    document: str, said: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also one without a spec; what stands beside it is predicted."""
+    (tmp_path / "job.yaml").write_text(f"{document}---\n{POD}")
+    url = f"sqlite:///{tmp_path}/records.db"
+    with RecordsWriter(url) as writer:
+        writer.write("pod-peaks", encode(peaks(pod("p", finished_ms=NOW), 10.0)))
+        writer.write("pod-peaks", encode(peaks(pod("q", finished_ms=NOW, images=("x",)), 10.0)))
+    assert main(["predict", str(tmp_path / "job.yaml"), "--records", url, "-n", "ml"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "pod/new" in lines
+    about = [line for line in lines if "orkspace" in line or "service" in line or "queue" in line]
+    assert about == said

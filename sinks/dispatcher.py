@@ -83,30 +83,42 @@ class Dispatcher:
         for origin in records:
             if self._sequence.assignment != assignment:
                 return  # handed over while we waited: somebody else reads the rest again
-            await self.handle(origin)
+            if not await self._sequence.admits(origin):
+                continue
+            wanting = [sink for sink in self.sinks if origin.topic in sink.topics and sink.wants(origin)]
+            bad = self._give(origin, wanting)
+            if bad is not None and not await self._letters.send(origin, *bad):
+                # For ever: the worker ends, and nothing after this record may count as done.
+                await asyncio.Event().wait()
+            if self._sequence.assignment != assignment:
+                return  # as above
+            self._progress.note_taken(origin.topic_partition, origin.offset)
+            self.newest_ms[origin.topic] = max(origin.ts_ms, self.newest_ms.get(origin.topic, 0))
+            self.records_taken[origin.topic] += 1
+            self.records_used[origin.topic] += bad is None and bool(wanting)
+            for sink in wanting:
+                self._waits[sink.name] += 1
+                try:
+                    await sink.room()
+                finally:
+                    self._waits[sink.name] -= 1
 
-    async def handle(self, origin: ConsumerRecord) -> None:
-        """Take one record."""
-        assignment = self._sequence.assignment
-        if not await self._sequence.admits(origin):
-            return
-        wanting = [sink for sink in self.sinks if origin.topic in sink.topics and sink.wants(origin)]
-        bad = self._give(origin, wanting)
-        if bad is not None and not await self._letters.send(origin, *bad):
-            # For ever: the worker ends, and nothing after this record may count as done.
-            await asyncio.Event().wait()
-        if self._sequence.assignment != assignment:
-            return  # as above
-        self._progress.note_taken(origin.topic_partition, origin.offset)
-        self.newest_ms[origin.topic] = max(origin.ts_ms, self.newest_ms.get(origin.topic, 0))
-        self.records_taken[origin.topic] += 1
-        self.records_used[origin.topic] += bad is None and bool(wanting)
-        for sink in wanting:
-            self._waits[sink.name] += 1
+    def _give(self, origin: ConsumerRecord, sinks: Sequence[Sink]) -> tuple[Reason, str] | None:
+        """Give a record to the sinks, and return what is wrong with it, if something is; the sinks that can
+        use it have it all the same."""
+        if not sinks or origin.value is None:
+            return None
+        try:
+            record: Any = decode(TOPICS[origin.topic].record, origin.value, origin.topic)
+        except DecodeError as error:
+            return error.reason, error.brief
+        bad = None
+        for sink in sinks:
             try:
-                await sink.room()
-            finally:
-                self._waits[sink.name] -= 1
+                sink.take(origin, record)
+            except ValueError as error:
+                bad = Reason.REJECTED, f"{sink.name}: {error}"
+        return bad
 
     def is_backpressured(self) -> bool:
         """Tell whether reading waits for a sink that says that what it writes to is away. For any thread.
@@ -136,20 +148,3 @@ class Dispatcher:
         self._progress.forget()
         for sink in self.sinks:
             sink.forget()
-
-    def _give(self, origin: ConsumerRecord, sinks: Sequence[Sink]) -> tuple[Reason, str] | None:
-        """Give a record to the sinks, and return what is wrong with it, if something is; the sinks that can
-        use it have it all the same."""
-        if not sinks or origin.value is None:
-            return None
-        try:
-            record: Any = decode(TOPICS[origin.topic].record, origin.value, origin.topic)
-        except DecodeError as error:
-            return error.reason, error.brief
-        bad = None
-        for sink in sinks:
-            try:
-                sink.take(origin, record)
-            except ValueError as error:
-                bad = Reason.REJECTED, f"{sink.name}: {error}"
-        return bad

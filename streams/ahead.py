@@ -2,22 +2,13 @@
 
 import asyncio
 import threading
-from collections.abc import Iterable
 from contextlib import suppress
 
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.settings.groups import Settings
-from dutycycle.contract.topics import TOPICS
 from dutycycle.kafka.clients import probe
 from dutycycle.kafka.topics import ensure_topics
-from streams.names import changelogs, check_settings, sources
-
-
-def split_topics(sources: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Return the topics whose partitions belong together, and those that a worker only writes. What the
-    chosen analyses do not write is not created (``dutycycle.kafka.topics``)."""
-    alike = list(dict.fromkeys((*sources, "node-parts")))
-    return alike, [name for name, topic in TOPICS.items() if "streams" in topic.writer and name not in alike]
+from streams.names import changelogs, check_settings, sources, split_topics
 
 
 def request_topics(settings: Settings) -> None:

@@ -8,7 +8,7 @@ from dutycycle.contract.log import ConsumerRecord, ProducerRecord
 from dutycycle.contract.records.deadletter import Reason
 from dutycycle.contract.topics import DEFAULT_PREFIX
 from streams.operators.base import CountedEvent, Emission, Stage
-from streams.runtime.dead_letters import check, dead_letter
+from streams.runtime.dead_letters import check_key_and_size, dead_letter
 from streams.runtime.events import STATE_EVICTED, STATE_RESET
 from streams.runtime.keyed_operator import KeyedOperator, OperatorFailedError
 from streams.runtime.record_packer import RecordPacker
@@ -56,7 +56,7 @@ class LocalPipeline:
         stage = self._stages[record.topic]
         stage.observe(record.ts_ms)
         try:
-            check(record)
+            check_key_and_size(record)
             outs = self._passed_on(stage.update(record))
         except DecodeError as error:
             return [self._refused(record, error.reason, error.brief)]

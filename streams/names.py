@@ -1,10 +1,12 @@
 """Lists the stages by name, for who needs no operator: importing those takes seconds, most of it compiled
 loops."""
 
+from collections.abc import Iterable
 from itertools import pairwise
 
 from dutycycle.contract.errors import SettingError
 from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.topics import TOPICS
 
 SOURCES = {
     "nvml": "nvml-samples",
@@ -59,6 +61,13 @@ def changelogs(settings: Settings) -> dict[str, str]:
         for stage, source in sources(settings).items()
         if stage not in STATELESS
     }
+
+
+def split_topics(sources: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Return the topics whose partitions belong together, and those that a worker only writes. What the
+    chosen analyses do not write is not created (``dutycycle.kafka.topics``)."""
+    alike = list(dict.fromkeys((*sources, "node-parts")))
+    return alike, [name for name, topic in TOPICS.items() if "streams" in topic.writer and name not in alike]
 
 
 def check_settings(settings: Settings) -> None:

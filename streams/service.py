@@ -11,8 +11,8 @@ from dutycycle.kafka.membership import verify_membership
 from dutycycle.kafka.reachability import StoppedError, run_until, wait_for_topics
 from dutycycle.telemetry import events
 from dutycycle.telemetry.events import Telemetry
-from streams.ahead import split_topics
 from streams.app import app_id, changelog_topics, create_streams_app, group_protocol
+from streams.names import split_topics
 from streams.operators.base import Stage
 from streams.runtime import events as state_events
 from streams.runtime.metrics import STUCK_S

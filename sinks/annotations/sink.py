@@ -11,7 +11,7 @@ from dutycycle.contract.backoff import Backoff
 from dutycycle.contract.log import ConsumerRecord
 from dutycycle.contract.records.deadletter import Reason
 from dutycycle.contract.records.derived import JobPeaks, PodPeaks
-from dutycycle.contract.records.health import GpuEvent
+from dutycycle.contract.records.health import GpuEvent, NodeHealth
 from dutycycle.contract.records.samples import NvmlSample
 from dutycycle.kube.errors import BusyError, GoneError, KubeError, NoKindError
 from dutycycle.kube.objects import ApiServer
@@ -115,7 +115,7 @@ class AnnotationSink:
             writer.take(record)
         if isinstance(record, GpuEvent):
             return
-        urgent = self._annotations.is_urgent(record)
+        urgent = isinstance(record, NodeHealth) and self._annotations.is_judged_anew(record)
         target = self._annotations.take(record)
         if isinstance(record, NvmlSample):
             self._sampled[record.node] = origin.ts_ms

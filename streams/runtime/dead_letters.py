@@ -6,7 +6,7 @@ from dutycycle.contract.records.deadletter import DeadLetter, Reason
 from dutycycle.contract.topics import DEFAULT_PREFIX, TOPICS
 
 
-def check(record: ConsumerRecord) -> None:
+def check_key_and_size(record: ConsumerRecord) -> None:
     """Raises ``DecodeError`` for a record that is of no use to any operator."""
     if not record.has_text_key:
         raise DecodeError(record.topic, "key", Reason.KEY, "no key, or none in UTF-8: it belongs to nobody")

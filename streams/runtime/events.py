@@ -29,8 +29,8 @@ STATE_EVICTED = Event(
 # fmt: on
 
 
-def counted(emissions: Iterable[Emission], topic: str, telemetry: Telemetry) -> list[ProducerRecord]:
-    """Return the records among ``emissions``, which follow from one of ``topic``; the events are counted."""
+def count_events(emissions: Iterable[Emission], topic: str, telemetry: Telemetry) -> list[ProducerRecord]:
+    """Count the events among ``emissions``, which follow from a record of ``topic``; return the records."""
     outs: list[ProducerRecord] = []
     for emission in emissions:
         if isinstance(emission, CountedEvent):

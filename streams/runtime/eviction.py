@@ -54,7 +54,7 @@ class Eviction:
         self._clocks: dict[int, PartitionClock] = {}
         self._next_ms: dict[int, int] = {}
 
-    def observe(self, record: ConsumerRecord) -> int:
+    def advance_clock(self, record: ConsumerRecord) -> int:
         """Move the clock of the record's partition; the time that it shows then."""
         if self._stage.evict_ms is None:
             return 0

@@ -16,8 +16,8 @@ from dutycycle.contract.log import ConsumerRecord, ProducerRecord, TopicPartitio
 from dutycycle.contract.records.deadletter import Reason
 from dutycycle.telemetry.events import DEAD_LETTER, SAMPLE_DUPLICATE, Telemetry
 from streams.operators.base import CountedEvent, Stage
-from streams.runtime.dead_letters import check, dead_letter
-from streams.runtime.events import STATE_EVICTED, STATE_LARGE, STATE_RESET, STATE_REWRITTEN, counted
+from streams.runtime.dead_letters import check_key_and_size, dead_letter
+from streams.runtime.events import STATE_EVICTED, STATE_LARGE, STATE_RESET, STATE_REWRITTEN, count_events
 from streams.runtime.eviction import EvictedKey, Eviction, Tombstones
 from streams.runtime.keyed_operator import KeyedOperator, OperatorFailedError
 from streams.runtime.port import StreamsPort
@@ -115,10 +115,10 @@ class StageTask:
         self.processed += 1
         if self.newest_ms is None or record.ts_ms > self.newest_ms:
             self.newest_ms = record.ts_ms
-        now_ms = self._eviction.observe(record)
+        now_ms = self._eviction.advance_clock(record)
         key = record.partition, record.key or ""
         try:
-            check(record)
+            check_key_and_size(record)
             if self.stage.stateless:
                 emissions = self.stage.build(key[1], None).update(record)
             else:
@@ -133,7 +133,7 @@ class StageTask:
                 isinstance(emission, CountedEvent) and emission.event == SAMPLE_DUPLICATE.name
                 for emission in emissions
             )
-            return counted(emissions, record.topic, self._telemetry)
+            return count_events(emissions, record.topic, self._telemetry)
         except DecodeError as error:
             reason, detail = error.reason, error.brief
         except OperatorFailedError as error:
@@ -169,7 +169,9 @@ class StageTask:
         return len(self._unflushed)
 
     def _flushed(self, operator: KeyedOperator) -> list[ProducerRecord]:
-        return self._or_anew(operator, lambda: counted(operator.flush(), self.stage.source, self._telemetry))
+        return self._or_anew(
+            operator, lambda: count_events(operator.flush(), self.stage.source, self._telemetry)
+        )
 
     def _or_anew(self, operator: KeyedOperator, act: Callable[[], T]) -> T:
         """Return what ``act`` makes of ``operator``; if it fails, the operator begins anew, and it is done
@@ -202,7 +204,7 @@ class StageTask:
         operator = self._changed.pop(key)
         outs = self._flushed(operator) if self._unflushed.pop(key, None) else []
         unwritten = self._or_anew(operator, operator.unwritten)
-        outs += counted(unwritten, self.stage.source, self._telemetry)
+        outs += count_events(unwritten, self.stage.source, self._telemetry)
         packed = self._or_anew(operator, operator.packed)
         checkpoint.writes.append(StateWrite(operator, operator.recent(), packed))
         if self._operators.pop(key, None) is not None:
@@ -231,7 +233,7 @@ class StageTask:
         except Exception as error:  # noqa: BLE001 - one key's operator is broken: the other keys go on
             self._reset(f"{evicted.key}: cannot be closed: {type(error).__name__}: {error}")
             return []
-        return counted(operator.close(), self.stage.source, self._telemetry)
+        return count_events(operator.close(), self.stage.source, self._telemetry)
 
     def checkpoint_done(self, checkpoint: Checkpoint) -> None:
         """Mirror a checkpoint that is on the broker, and acknowledge the offsets."""

@@ -48,7 +48,7 @@ async def test_until_it_answers_nobody_says_that_it_does(
                 await work.write(peaks)
             kube.stop()
             new = rig.origin("pod-peaks", of_pods[0], partition=1)
-            await work.dispatcher.handle(new)
+            await work.dispatcher.process([new])
             await until(lambda: rig.telemetry.conditions)
             end_s = asyncio.get_running_loop().time() + AWAY_S
             while asyncio.get_running_loop().time() < end_s:

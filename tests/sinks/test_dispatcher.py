@@ -10,7 +10,7 @@ from dutycycle.contract.log import ConsumerRecord, TopicPartition
 from dutycycle.contract.records.derived import PodPeaks
 from sinks.base import PendingOffsets
 from tests.support.sinks import made
-from tests.support.sinks.rig import Rig, handle
+from tests.support.sinks.rig import Rig
 
 PLACE = TopicPartition("pod-peaks", 0)
 
@@ -61,7 +61,7 @@ async def test_records_are_acknowledged_once_every_sink_has_written() -> None:
     rig, first, second = Rig(), ListSink(), ListSink()
     dispatcher = rig.dispatcher(first, second)
     records = [made.pod_peaks(f"uid-{i}") for i in range(3)]
-    await handle(dispatcher, [rig.origin("pod-peaks", record) for record in records])
+    await dispatcher.process([rig.origin("pod-peaks", record) for record in records])
     dispatcher.acknowledge()
     assert first.taken == second.taken == records
     assert rig.port.acknowledged == {}
@@ -90,7 +90,7 @@ async def test_poison_goes_to_the_dead_letters_and_the_rest_goes_on(
     dispatcher = rig.dispatcher(sink)
     good = [made.pod_peaks("uid-1"), made.pod_peaks("uid-2")]
     origins = [rig.origin("pod-peaks", one) for one in (good[0], record, good[1])]
-    await handle(dispatcher, origins)
+    await dispatcher.process(origins)
     sink.write()
     dispatcher.acknowledge()
     assert sink.taken == good
@@ -111,9 +111,8 @@ async def test_one_sink_that_cannot_does_not_keep_it_from_another() -> None:
             self.taken.append(record)
 
     other = Indifferent()
-    await rig.dispatcher(sink, other).handle(
-        rig.origin("pod-peaks", made.pod_peaks(pod_fields={"name": "cursed"}))
-    )
+    cursed = made.pod_peaks(pod_fields={"name": "cursed"})
+    await rig.dispatcher(sink, other).process([rig.origin("pod-peaks", cursed)])
     assert (len(sink.taken), len(other.taken), len(rig.port.dead_letters)) == (0, 1, 1)
 
 
@@ -121,9 +120,9 @@ async def test_a_dead_letter_that_cannot_be_sent_ends_the_worker_and_nothing_is_
     rig, sink = Rig(), ListSink()
     dispatcher = rig.dispatcher(sink)
     rig.port.dead_letters_fail = True
-    await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks()))
+    await dispatcher.process([rig.origin("pod-peaks", made.pod_peaks())])
     sink.write()
-    stuck = asyncio.create_task(dispatcher.handle(rig.origin("pod-peaks", b"{")))
+    stuck = asyncio.create_task(dispatcher.process([rig.origin("pod-peaks", b"{")]))
     done, _ = await asyncio.wait([stuck], timeout=0.2)
     assert not done
     dispatcher.acknowledge()
@@ -135,8 +134,8 @@ async def test_a_dead_letter_that_cannot_be_sent_ends_the_worker_and_nothing_is_
 async def test_tombstones_and_what_nobody_wants_count_as_done() -> None:
     rig, sink = Rig(), ListSink("pod-peaks", "trends")
     dispatcher = rig.dispatcher(sink)
-    await dispatcher.handle(rig.origin("pod-peaks", None))
-    await dispatcher.handle(rig.origin("trends", b"never decoded", key="unwanted"))
+    await dispatcher.process([rig.origin("pod-peaks", None)])
+    await dispatcher.process([rig.origin("trends", b"never decoded", key="unwanted")])
     dispatcher.acknowledge()
     assert rig.port.acknowledged == {PLACE: 0, TopicPartition("trends", 0): 0}
     assert sink.taken == rig.port.dead_letters == []
@@ -147,7 +146,7 @@ async def test_a_record_read_twice_is_taken_once() -> None:
     rig.port.committed[PLACE] = 5
     dispatcher = rig.dispatcher(sink)
     offsets = (3, 5, 6, 5, 6, 7)
-    await handle(dispatcher, [rig.origin("pod-peaks", made.pod_peaks(f"uid-{n}"), offset=n) for n in offsets])
+    await dispatcher.process([rig.origin("pod-peaks", made.pod_peaks(f"uid-{n}"), offset=n) for n in offsets])
     assert [record.pod.uid for record in sink.taken] == ["uid-5", "uid-6", "uid-7"]
 
 
@@ -155,9 +154,9 @@ async def test_holes_of_a_compacted_topic_are_nothing_special() -> None:
     rig, sink = Rig(), ListSink()
     dispatcher = rig.dispatcher(sink)
     rig.port.on_broker[PLACE] = 9
-    await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks(), offset=9))
+    await dispatcher.process([rig.origin("pod-peaks", made.pod_peaks(), offset=9)])
     rig.port.on_broker[PLACE] = 10  # of a hole in the middle it is not asked
-    await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks(), offset=12))
+    await dispatcher.process([rig.origin("pod-peaks", made.pod_peaks(), offset=12)])
     assert (len(sink.taken), rig.port.failures) == (2, [])
 
 
@@ -165,7 +164,7 @@ async def test_records_lost_at_the_start_of_a_compacted_topic_end_the_worker() -
     rig, sink = Rig(), ListSink()
     rig.port.on_broker[PLACE] = 0
     task = asyncio.create_task(
-        rig.dispatcher(sink).handle(rig.origin("pod-peaks", made.pod_peaks(), offset=9))
+        rig.dispatcher(sink).process([rig.origin("pod-peaks", made.pod_peaks(), offset=9)])
     )
     await asyncio.wait([task], timeout=0.2)
     assert (sink.taken, len(rig.port.failures)) == ([], 1)
@@ -190,7 +189,7 @@ async def test_a_hole_in_a_log_is_loss_if_the_broker_has_what_is_missing(
     if begun is not None:
         rig.port.committed[place] = begun - 7
     dispatcher = rig.dispatcher(sink)
-    task = asyncio.create_task(dispatcher.handle(rig.origin("window-aggregates", b"{", offset=9)))
+    task = asyncio.create_task(dispatcher.process([rig.origin("window-aggregates", b"{", offset=9)]))
     await asyncio.wait([task], timeout=0.2)
     assert bool(rig.port.failures) is fails
     assert rig.count("source_gap") == gaps
@@ -201,7 +200,7 @@ async def test_a_hole_in_a_log_is_loss_if_the_broker_has_what_is_missing(
 async def test_what_was_taken_before_a_rebalance_is_nobody_s() -> None:
     rig, sink = Rig(), ListSink()
     dispatcher = rig.dispatcher(sink)
-    await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks()))
+    await dispatcher.process([rig.origin("pod-peaks", made.pod_peaks())])
     dispatcher.forget()
     dispatcher.acknowledge()
     assert sink.taken == []
@@ -211,7 +210,7 @@ async def test_what_was_taken_before_a_rebalance_is_nobody_s() -> None:
 async def test_a_rebalance_during_a_dead_letter_leaves_it_to_the_next_owner() -> None:
     rig, sink = Rig(), ListSink()
     dispatcher = rig.dispatcher(sink)
-    handling = asyncio.create_task(dispatcher.handle(rig.origin("pod-peaks", b"{")))
+    handling = asyncio.create_task(dispatcher.process([rig.origin("pod-peaks", b"{")]))
     await asyncio.sleep(0)
     dispatcher.forget()
     await handling
@@ -222,6 +221,6 @@ async def test_a_rebalance_during_a_dead_letter_leaves_it_to_the_next_owner() ->
 async def test_draining_writes_and_acknowledges() -> None:
     rig, sink = Rig(), ListSink()
     dispatcher = rig.dispatcher(sink)
-    await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks()))
+    await dispatcher.process([rig.origin("pod-peaks", made.pod_peaks())])
     await dispatcher.drain()
     assert rig.port.acknowledged == {PLACE: 0}

@@ -30,12 +30,14 @@ def add_agent(app: ExactApp, topic: str, handle: Handler, *, name: str) -> None:
 
     async def read(stream: Any) -> None:
         async for batch in stream.noack():
-            await handle([_record(topic, message) for message in batch])
+            records = [
+                ConsumerRecord(
+                    topic, message.partition, message.offset, key_text(message.key), message.value,
+                    ts_ms=max(message.timestamp or 0, 0),
+                )
+                for message in batch
+            ]  # fmt: skip
+            await handle(records)
 
     source = app.topic(full_name(app.topic_prefix, topic), schema=_BatchSchema())
     app.agent(source, name=name, concurrency=1)(read)
-
-
-def _record(topic: str, read: Any) -> ConsumerRecord:
-    ts_ms = max(read.timestamp or 0, 0)
-    return ConsumerRecord(topic, read.partition, read.offset, key_text(read.key), read.value, ts_ms)

@@ -6,7 +6,7 @@ sample, and the newest part and health that the streams send of its GPUs.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,31 +79,77 @@ class Annotations:
         self._by_target: tuple[dict[Target, Any], ...] = (
             self._pods, self._insights, self._jobs, self._profiles, self._placements,
         )  # fmt: skip
-        self._handlers: dict[type, Callable[[Any], Target | None]] = {
-            NvmlSample: self._of_node,
-            NodePart: self._of_node,
-            NodeHealth: self._of_node,
-            PodPeaks: self._pod,
-            PodInsight: lambda record: self._insight(pod_target(record.pod), record),
-            JobPeaks: self._job,
-            JobInsight: lambda record: self._insight(job_target(record.job, record.namespace), record),
-            ProfileVerdict: self._profile,
-            Placement: self._placement,
-        }
 
     def take(self, record: Record) -> Target | None:
         """Return the object whose annotations this record may have changed; None if it concerns none.
 
         Raises ``ValueError`` for a record that does not fit, and is then as if it had never come.
         """
-        return self._handlers[type(record)](record)
+        match record:
+            case PodPeaks():
+                target = pod_target(record.pod)
+                if target is not None:
+                    self._pods[target] = pod_values(record)
+                return target
+            case JobPeaks():
+                target = job_target(record.job, record.namespace)
+                if target is not None:
+                    self._jobs[target] = JobView.of(self._prefix, record)
+                return target
+            case PodInsight():
+                return self._insight(pod_target(record.pod), record)
+            case JobInsight():
+                return self._insight(job_target(record.job, record.namespace), record)
+            case NvmlSample() | NodePart() | NodeHealth():
+                return self._of_node(record)
+            case ProfileVerdict():
+                return self._profile(record)
+            case Placement():
+                return self._placement(record)
 
-    def is_urgent(self, record: Record) -> bool:
-        """Tell whether it cannot wait for its turn: a node's GPUs are judged otherwise. Before ``take``."""
-        if not isinstance(record, NodeHealth):
-            return False
-        node = self._nodes.get(record.node)
-        return node is None or node.is_news(record)
+    def _insight(self, target: Target | None, record: PodInsight | JobInsight) -> Target | None:
+        """Keep an insight until the object's peaks are known: written alone, it would remove their keys."""
+        if target is None:
+            return None
+        self._insights[target] = _insight_values(record.insight) | _state_values(record.state)
+        self._insights.move_to_end(target)
+        if len(self._insights) > _MOST_WAITING + len(self._pods) + len(self._jobs):
+            self._insights.popitem(last=False)
+        return target if target in self._pods or target in self._jobs else None
+
+    def _of_node(self, record: NvmlSample | NodePart | NodeHealth) -> Target | None:
+        name, target = record.node, node_target(record.node)
+        if target is None or (isinstance(record, NvmlSample) and not record.gpus and name not in self._nodes):
+            return None
+        self._nodes.setdefault(name, NodeView(name, self._newest))
+        return target if self._newest.put(name, record) else None
+
+    def _profile(self, record: ProfileVerdict) -> Target | None:
+        pod = record.pod
+        if record.subject.kind == "pod":
+            target = pod_target(pod)
+        else:
+            target = job_target(pod.job, pod.namespace) if pod.job is not None else None
+        if target is not None:
+            value = {keys.PROFILE_BOTTLENECK: record.bottleneck, keys.PROFILE_ADVICE: record.advice}
+            self._profiles[target] = measured(value)
+        return target
+
+    def _placement(self, record: Placement) -> Target | None:
+        target = placed_target(record.namespace, record.name, record.uid)
+        if target is not None:
+            value = {
+                "at": rfc3339(record.ts_ms), "expected": record.expected, "considered": record.considered,
+                "left_out": record.left_out,
+                "nodes": [{"node": node.node, "score": node.score, "why": node.why} for node in record.nodes],
+            }  # fmt: skip
+            self._placements[target] = {keys.PLACEMENT: measured(value)}
+        return target
+
+    def is_judged_anew(self, health: NodeHealth) -> bool:
+        """Tell whether a node's GPUs are judged otherwise than before: that cannot wait. Before ``take``."""
+        node = self._nodes.get(health.node)
+        return node is None or node.is_news(health)
 
     def wanted(self, target: Target, present: Present) -> WantedAnnotations:
         """Return all that we want on the object that carries ``present``."""
@@ -191,57 +237,6 @@ class Annotations:
 
     def _texts(self, values: Mapping[str, Any]) -> dict[str, str]:
         return {self._key(name): text(value) for name, value in values.items()}
-
-    def _of_node(self, record: NvmlSample | NodePart | NodeHealth) -> Target | None:
-        name, target = record.node, node_target(record.node)
-        if target is None or (isinstance(record, NvmlSample) and not record.gpus and name not in self._nodes):
-            return None
-        self._nodes.setdefault(name, NodeView(name, self._newest))
-        return target if self._newest.put(name, record) else None
-
-    def _pod(self, record: PodPeaks) -> Target | None:
-        target = pod_target(record.pod)
-        if target is not None:
-            self._pods[target] = pod_values(record)
-        return target
-
-    def _insight(self, target: Target | None, record: PodInsight | JobInsight) -> Target | None:
-        """Keep an insight until the object's peaks are known: written alone, it would remove their keys."""
-        if target is None:
-            return None
-        self._insights[target] = _insight_values(record.insight) | _state_values(record.state)
-        self._insights.move_to_end(target)
-        if len(self._insights) > _MOST_WAITING + len(self._pods) + len(self._jobs):
-            self._insights.popitem(last=False)
-        return target if target in self._pods or target in self._jobs else None
-
-    def _profile(self, record: ProfileVerdict) -> Target | None:
-        pod = record.pod
-        if record.subject.kind == "pod":
-            target = pod_target(pod)
-        else:
-            target = job_target(pod.job, pod.namespace) if pod.job is not None else None
-        if target is not None:
-            value = {keys.PROFILE_BOTTLENECK: record.bottleneck, keys.PROFILE_ADVICE: record.advice}
-            self._profiles[target] = measured(value)
-        return target
-
-    def _placement(self, record: Placement) -> Target | None:
-        target = placed_target(record.namespace, record.name, record.uid)
-        if target is not None:
-            value = {
-                "at": rfc3339(record.ts_ms), "expected": record.expected, "considered": record.considered,
-                "left_out": record.left_out,
-                "nodes": [{"node": node.node, "score": node.score, "why": node.why} for node in record.nodes],
-            }  # fmt: skip
-            self._placements[target] = {keys.PLACEMENT: measured(value)}
-        return target
-
-    def _job(self, record: JobPeaks) -> Target | None:
-        target = job_target(record.job, record.namespace)
-        if target is not None:
-            self._jobs[target] = JobView.of(self._prefix, record)
-        return target
 
 
 def _object(written: str) -> dict[str, Any]:

@@ -7,8 +7,9 @@ node. Trends, cycles and spans need order and take only ticks newer than the las
 ones as well.
 """
 
-from collections.abc import Callable, Container
+from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 from typing import Any, Protocol
 from zlib import crc32
 
@@ -21,9 +22,9 @@ from dutycycle.contract.records.hours import HOUR_MS, MINUTE_MS
 from dutycycle.contract.topics import TOPICS
 from dutycycle.telemetry.events import SAMPLE_LATE
 from streams.operators.base import CountedEvent, Emission, NodeModels, Snapshot, no_models
-from streams.operators.columns.arrays import BEFORE_MS, Floats, Ints, check_version
+from streams.operators.columns.arrays import BEFORE_MS, Ints, check_version
 from streams.operators.columns.block import TickBlock, TickQueue
-from streams.operators.columns.series import ColumnIndex, Series, powers_of_counters, remapped
+from streams.operators.columns.series import ColumnIndex, Series
 from streams.operators.columns.tick import Layout, TickRow
 from streams.operators.cycles.result import NO_CYCLE
 from streams.operators.keyed import decode_under_key
@@ -31,8 +32,9 @@ from streams.operators.node import records
 from streams.operators.node.analysis import ANALYSIS, AnalysisBank, AnalysisConfig, Evaluation
 from streams.operators.node.frozen import FrozenGpus
 from streams.operators.node.gpus import NodeGpus
+from streams.operators.node.node_windows import NodeWindows
 from streams.operators.node.watermark import Held, Timeline
-from streams.operators.node.window import ClosedWindow, WindowBank
+from streams.operators.node.window import WindowBank
 from streams.operators.node.window_records import WindowRecords
 from streams.operators.peaks.node import NodePeakBank
 from streams.operators.peaks.tally import PeakTally
@@ -119,17 +121,16 @@ class NodeOperator:
         self._peaks.set_back(first_ms)
         self._index: ColumnIndex[Series] = ColumnIndex()
         self._last_seen: Ints = np.zeros(0, np.int64)
-        sizes_ms = self._config.sizes_ms if "windows" in self._config.analyses else ()
-        self._windows = WindowBank(sizes_ms, self._config.lateness_ms)
-        self._window_series: list[Series] = []
-        self._window_columns: Ints = np.zeros(0, np.int64)
-        """The series that have windows, and their columns: those that ever had a value."""
-        self._waiting_columns: Ints = np.zeros(0, np.int64)
-        """Those of the series that get windows with their first value."""
-        self._window_records = WindowRecords(self._node, self._config.source)
+        self._gpus = NodeGpus(self._node)
+        config, has_windows = self._config, "windows" in self._config.analyses
+        self._windows = NodeWindows(
+            WindowBank(config.sizes_ms if has_windows else (), config.lateness_ms),
+            config.window_metrics if has_windows else (),
+            WindowRecords(self._node, config.source),
+            self._gpus,
+        )
         self._analysis = AnalysisBank(self._config.analysis)
         self._spans = SpanBank(self._node, self._config.source_for("insights"), self._timeline.epoch_ms)
-        self._gpus = NodeGpus(self._node)
         self._frozen = FrozenGpus()
         self._models = self._config.models(self._node, self._config.source)
         self._last_ms = self._closed_ms = -1
@@ -144,8 +145,7 @@ class NodeOperator:
 
     def update(self, record: ConsumerRecord) -> list[Emission]:
         """Take one sample; raises ``DecodeError`` and changes nothing if it cannot be used."""
-        tick = None if self._frozen.since_ms else self._reader.read_unchanged(record.value)
-        tick = tick or self._decoded(record.value)
+        tick = self._read(record.value)
         before = self._timeline.watermark_ms
         ticks, events = self._timeline.admit(tick, record.value or b"")
         emissions: list[Emission] = list(events)
@@ -165,7 +165,10 @@ class NodeOperator:
             emissions += self._apply(tick)
         return emissions
 
-    def _decoded(self, data: bytes | None) -> TickRow:
+    def _read(self, data: bytes | None) -> TickRow:
+        """Return the tick of a sample, which is decoded unless it is as the last one but for its numbers."""
+        if not self._frozen.since_ms and (tick := self._reader.read_unchanged(data)) is not None:
+            return tick
         topic = self._config.topic
         record_type: type[Any] = TOPICS[topic].record
         sample = decode_under_key(record_type, data, topic, key=self._node, field="node")
@@ -180,8 +183,7 @@ class NodeOperator:
             columns, block = self._columns(tick.layout), TickBlock([tick])
             self._last_seen[columns] = np.maximum(self._last_seen[columns], tick.ts_ms)
             self._peaks.extend(block)
-            rows, highs = self._window_rows(block)
-            in_time = self._windows.add(tick.ts_ms, rows[0], self._last_ms, highs[0])
+            in_time = self._windows.add_late(block, self._index, self._last_ms)
             return [] if in_time else [CountedEvent(SAMPLE_LATE.name)]
         if self._last_ms < 0:
             # Jitter of less than half a second moves no tick over that moment.
@@ -231,8 +233,8 @@ class NodeOperator:
     def _close_before(self, ts_ms: int) -> list[Emission]:
         """The same of the spans and windows that end at ``ts_ms``. Nothing of the tick itself is in them."""
         self._sum()
-        emissions = self._emit_closed_windows(self._windows.advance(ts_ms)) + self._spans.advance(ts_ms)
-        self._to_sum.due_ms = min(self._windows.due_after(ts_ms), _after(ts_ms, SPAN_MS))
+        emissions = self._windows.advance(ts_ms) + self._spans.advance(ts_ms)
+        self._to_sum.due_ms = min(self._windows.bank.due_after(ts_ms), _after(ts_ms, SPAN_MS))
         return emissions
 
     def _write_before(self, ts_ms: int) -> list[Emission]:
@@ -261,10 +263,9 @@ class NodeOperator:
         self._room = 0
         block = self._to_sum.drain()
         if block is not None:
-            rows, highs = self._window_rows(block)
             self._last_seen[self._index.columns(block.layout.series)] = block.times[-1]
             self._spans.extend(block)
-            self._windows.extend(block.times, rows, highs)
+            self._windows.extend(block, self._index)
 
     def _count(self) -> None:
         """Give peaks and ledger the ticks that wait for them."""
@@ -281,26 +282,6 @@ class NodeOperator:
         self._sum()
         self._count()
 
-    def _window_rows(self, block: TickBlock) -> tuple[Floats, Floats]:
-        """Return the block's values in the columns that have windows, and of each the most within its tick.
-
-        Its series have columns: they got them before its first tick began to wait.
-        """
-        rows = self._index.spread(block.layout.series, block.values)
-        first = ~np.isnan(rows.take(self._waiting_columns, axis=1)).all(axis=0)
-        if first.any():
-            self._select_window_series({*self._window_columns, *self._waiting_columns[first]})
-        rows = rows.take(self._window_columns, axis=1)
-        if block.value_highs is block.values:
-            return rows, rows
-        highs = self._index.spread(block.layout.series, block.value_highs)
-        return rows, highs.take(self._window_columns, axis=1)
-
-    def _emit_closed_windows(self, closed: list[ClosedWindow]) -> list[Emission]:
-        if closed and self._gpus.are_there:
-            self._gpus.close_windows(closed)
-        return [out for window in closed for out in self._window_records.of(window)]
-
     def _columns(self, layout: Layout) -> Ints:
         known = len(self._index)
         columns = self._index.columns(layout.series)
@@ -312,21 +293,9 @@ class NodeOperator:
 
     def _resize(self, keep: Ints) -> None:
         """Column j of ``_index`` was column ``keep[j]``, -1 is a new one."""
-        self._select_window_series(set(np.isin(keep, self._window_columns).nonzero()[0].tolist()))
+        self._windows.resize(self._index.ids, keep)
         self._last_seen = np.where(keep >= 0, np.append(self._last_seen, 0)[keep], 0)
         self._analysis.resize(self._index.ids)
-
-    def _select_window_series(self, columns: Container[int]) -> None:
-        """Take the node's columns from ``_index``; ``columns`` are those of them that have windows."""
-        before, series = self._window_series, self._index.ids
-        metrics = self._config.window_metrics if "windows" in self._config.analyses else ()
-        wanted = [column for column, of_column in enumerate(series) if of_column.metric in metrics]
-        self._window_columns = np.array([column for column in wanted if column in columns], np.int64)
-        self._waiting_columns = np.array([column for column in wanted if column not in columns], np.int64)
-        self._window_series = [series[column] for column in self._window_columns]
-        self._windows.resize(remapped(before, self._window_series), powers_of_counters(self._window_series))
-        self._window_records.resize(self._window_series)
-        self._gpus.resize(self._window_series, [series[column] for column in wanted])
 
     def _tell(self, analysis: Evaluation) -> list[Emission]:
         """Tell what was found and what models say, and give it to the spans and GPUs that it is about."""
@@ -382,7 +351,7 @@ class NodeOperator:
     def close(self) -> list[Emission]:
         """Close the open windows, evaluate a last time, and flush. Held ticks are left out."""
         self._take_all()
-        emissions = self._emit_closed_windows(self._windows.close())
+        emissions = self._windows.advance(inf)
         if self._last_ms > self._closed_ms:
             self._closed_ms = self._last_ms
             emissions += self._tell(self._analysis.evaluate(self._last_ms))
@@ -397,11 +366,11 @@ class NodeOperator:
             "choice": self._config.choice(),
             "series": [list(column) for column in self._index.ids],
             "last_seen": self._last_seen.tolist(),
-            "window_columns": self._window_columns.tolist(),
+            "window_columns": self._windows.columns.tolist(),
             "last_ms": self._last_ms,
             "evaluation_offset_ms": self._evaluation_offset_ms,
             "timeline": self._timeline.snapshot(),
-            "windows": self._windows.snapshot(),
+            "windows": self._windows.bank.snapshot(),
             "analysis": self._analysis.snapshot(),
             "peaks": self._peaks.snapshot(),
             "spans": self._spans.snapshot(),
@@ -422,9 +391,8 @@ class NodeOperator:
         self._last_ms, self._evaluation_offset_ms = plain["last_ms"], plain["evaluation_offset_ms"]
         self._frozen.restore(plain["frozen"])
         held: list[bytes] = plain["timeline"]["held"]
-        self._timeline.restore(plain["timeline"], [Held(self._decoded(data), data) for data in held])
-        self._select_window_series(set(plain["window_columns"]))
-        self._windows.restore(plain["windows"], powers_of_counters(self._window_series))
+        self._timeline.restore(plain["timeline"], [Held(self._read(data), data) for data in held])
+        self._windows.restore(plain["windows"], self._index.ids, set(plain["window_columns"]))
         self._analysis.restore(plain["analysis"], self._index.ids)
         self._peaks.restore(plain["peaks"])
         self._spans.restore(plain["spans"])

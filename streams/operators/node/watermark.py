@@ -63,12 +63,11 @@ class Timeline:
         events = self._duplicate_producer(tick.collector)
         if self._repeated(tick.collector, tick.seq):
             return [], [CountedEvent(SAMPLE_DUPLICATE.name)]
-        if not self._is_far(tick.ts_ms):
+        ahead_ms = 0 if self.watermark_ms is None else tick.ts_ms - self.watermark_ms
+        if -_MAX_BEHIND_MS <= ahead_ms <= _MAX_AHEAD_MS:
             ticks, released = self._release() if self.held else ([], [])
-            # Time passed before the tick that no tick is of
-            passed_ms = 0 if self.watermark_ms is None else tick.ts_ms - self.watermark_ms
-            is_gap = passed_ms > GAP_MS and passed_ms > GAP_TICKS * tick.interval_ms
-            if is_gap:
+            if ahead_ms > GAP_MS and ahead_ms > GAP_TICKS * tick.interval_ms:
+                # Time passed before the tick that no tick is of
                 released = [*released, CountedEvent(SAMPLE_GAP.name)]
             self.watermark_ms = max(tick.ts_ms, self.watermark_ms or 0)
             return [*ticks, tick], released + events
@@ -91,11 +90,6 @@ class Timeline:
         between."""
         block, bit = divmod(tick.seq - 1, _BLOCK_TICKS)
         return bool(self._seen.get((tick.collector, block), 0) >> bit & 1)
-
-    def _is_far(self, ts_ms: int) -> bool:
-        if self.watermark_ms is None:
-            return False
-        return not -_MAX_BEHIND_MS <= ts_ms - self.watermark_ms <= _MAX_AHEAD_MS
 
     def _may_confirm(self, ts_ms: int) -> bool:
         """Tell whether a tick may go on from those that are held."""

@@ -113,7 +113,7 @@ async def test_between_two_looks_samples_are_not_decoded(api: FakeApi) -> None:
         for ts_ms, looked_at in ((first, True), (first + 9_000, False), (first + 10_000, True), (5, True)):
             origin = rig.origin("nvml-samples", sample(K80, ts_ms=ts_ms), key="gpu-a")
             assert work.dispatcher.sinks[0].wants(origin) is looked_at
-            await work.dispatcher.handle(origin)
+            await work.dispatcher.process([origin])
 
 
 PASSING = {

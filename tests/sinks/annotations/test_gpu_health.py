@@ -76,10 +76,9 @@ def test_only_another_verdict_is_urgent() -> None:
         (GOOD, worse),
     )
     for record in (health(*gpus) for gpus in (*told, (GOOD,))):
-        urgent.append(state.is_urgent(record))
+        urgent.append(state.is_judged_anew(record))
         state.take(record)
     assert urgent == [True, False, True, False, True, True, True]
-    assert not state.is_urgent(made.node_part())
 
 
 def test_what_was_written_of_gpus_that_all_are_lost_stays() -> None:

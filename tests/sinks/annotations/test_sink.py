@@ -44,7 +44,7 @@ async def test_a_hand_over_waits_for_what_is_under_way_and_begins_nothing(api: F
         work.dispatcher.forget()
         api.always = None
         again = rig.origin("pod-peaks", made.pod_peaks("uid-1", final=True), offset=1)
-        await work.dispatcher.handle(again)
+        await work.dispatcher.process([again])
         await work.written()
         assert written(api, path_of(1))
 
@@ -117,7 +117,7 @@ async def test_a_write_with_nothing_to_send_is_no_sign_that_the_server_is_back(
     async with annotating(api, rig, policy=WritePolicy(interval_s=0.05)) as work:
         await work.write(same)
         await api.stop()
-        await work.dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks("uid-1"), partition=1))
+        await work.dispatcher.process([rig.origin("pod-peaks", made.pod_peaks("uid-1"), partition=1)])
         await until(lambda: rig.telemetry.conditions)
         await work.take(same)
         await until(lambda: work.sink.pending_offsets().lowest(TopicPartition("pod-peaks", 0)) is None)

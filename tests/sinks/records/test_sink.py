@@ -149,7 +149,7 @@ async def test_reading_waits_when_very_much_is_held(tmp_path: Path) -> None:
     dispatcher = rig.dispatcher(sink)
     for i in range(most - 1):
         sink.take(rig.origin("pod-peaks", None), made.pod_peaks(f"uid-{i}"))
-    last = asyncio.create_task(dispatcher.handle(rig.origin("job-peaks", made.job_peaks())))
+    last = asyncio.create_task(dispatcher.process([rig.origin("job-peaks", made.job_peaks())]))
     done, _ = await asyncio.wait([last], timeout=0.2)
     assert not done
     await sink.drain()
@@ -164,7 +164,7 @@ async def test_what_is_forgotten_while_it_is_written_is_not_acknowledged(records
         await work.take(made.pod_peaks())
         await until(lambda: not work.sink._rows)
         work.dispatcher.forget()
-        await work.dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks("uid-2"), offset=0))
+        await work.dispatcher.process([rig.origin("pod-peaks", made.pod_peaks("uid-2"), offset=0)])
         await work.written()
         assert work.acknowledged() == {PLACE: 0}
 

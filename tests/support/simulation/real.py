@@ -135,7 +135,13 @@ def digest(operator: Operator) -> tuple[Any, ...]:
     timeline, windows = operator._timeline, operator._windows
     assert len({waiting.tick.ts_ms for waiting in timeline.held}) < CONFIRMING_TICKS
     assert len(timeline._seen) <= SEEN_BLOCKS
-    return timeline.watermark_ms, operator._last_ms, len(operator._index), windows._used, len(timeline.held)
+    return (
+        timeline.watermark_ms,
+        operator._last_ms,
+        len(operator._index),
+        windows.bank._used,
+        len(timeline.held),
+    )
 
 
 def account(shadow: Shadow, sent: list[Sent]) -> None:

@@ -9,7 +9,7 @@ from dutycycle.contract.codec import DecodeError
 from dutycycle.contract.log import ConsumerRecord, ProducerRecord, TopicPartition
 from dutycycle.contract.records.deadletter import Reason
 from streams.operators.base import CountedEvent, Emission, Operator, Stage
-from streams.runtime.dead_letters import check, dead_letter
+from streams.runtime.dead_letters import check_key_and_size, dead_letter
 from streams.state.codec import to_bytes
 from streams.state.partition_clock import PartitionClock
 from tests.support.streams.toy import Counter as Toy
@@ -92,7 +92,7 @@ class Shadow:
 
     def _applied(self, stage: Stage, record: ConsumerRecord, now_ms: int) -> Applied:
         try:
-            check(record)
+            check_key_and_size(record)
         except DecodeError as error:
             return self._refused(stage, record, error.reason, error.brief)
         place = stage.name, record.partition, record.key or ""

@@ -1,7 +1,7 @@
 """A dispatcher with a Kafka of the tests' own, which only remembers."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Generic, TypeVar
 
@@ -101,7 +101,7 @@ class AtWork(Generic[S]):
         """Give it records, in order, each from the topic of its kind."""
         for record in records:
             key = getattr(record, "node", "k")
-            await self.dispatcher.handle(self.rig.origin(TOPIC_OF[type(record)], record, key=key))
+            await self.dispatcher.process([self.rig.origin(TOPIC_OF[type(record)], record, key=key)])
 
     async def written(self) -> None:
         """Wait until it holds nothing back."""
@@ -127,12 +127,6 @@ async def at_work(rig: Rig, sink: S) -> AsyncIterator[AtWork[S]]:
     finally:
         task.cancel()
         await sink.close()
-
-
-async def handle(dispatcher: Dispatcher, origins: Sequence[ConsumerRecord]) -> None:
-    """Give records to a dispatcher, in order."""
-    for origin in origins:
-        await dispatcher.handle(origin)
 
 
 def patched(patch: Patch, present: Mapping[str, str]) -> dict[str, str]:

@@ -2,7 +2,6 @@
 programs."""
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
 
@@ -11,6 +10,7 @@ from msgspec import structs
 from dutycycle.cli.printing import print_csv, print_json, print_table
 from dutycycle.contract.codec import to_plain
 from dutycycle.contract.records.derived import NodePeaks, Peak
+from dutycycle.contract.units import utc_day
 from dutycycle.words import bytes_text, percent_text
 
 _CSV = ("day", "node", "source", "scope", "metric", "max", "mean", "p95", "at_ms")
@@ -48,7 +48,7 @@ def print_days(records: Sequence[NodePeaks], form: str) -> int:
 
 def _csv_rows(node_day: NodePeaks) -> Iterator[dict[str, Any]]:
     """Yield one row a metric: of the whole (empty ``scope``), and of each GPU."""
-    head = {"day": _day(node_day.day_ms), "node": node_day.node, "source": node_day.source}
+    head = {"day": utc_day(node_day.day_ms), "node": node_day.node, "source": node_day.source}
     for scope, peaks in {"": node_day.metrics, **node_day.gpus}.items():
         for metric, peak in peaks.items():
             yield head | {"scope": scope, "metric": metric, **structs.asdict(peak)}
@@ -60,8 +60,4 @@ def _rows(records: Sequence[NodePeaks]) -> Iterator[tuple[str, ...]]:
         metrics: dict[str, Peak] = {name: peak for source in sources for name, peak in source.metrics.items()}
         figures = (form(getattr(metrics.get(metric), what, None)) for _, metric, what, form in _COLUMNS)
         gpus = max(len(source.gpus) for source in sources)
-        yield node, _day(day_ms), str(gpus or ""), *figures
-
-
-def _day(ms: int) -> str:
-    return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d}"
+        yield node, utc_day(day_ms), str(gpus or ""), *figures

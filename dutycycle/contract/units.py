@@ -55,6 +55,11 @@ def rfc3339(ms: int) -> str:
     return datetime.fromtimestamp(ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def utc_day(ms: int) -> str:
+    """Give the day of Unix milliseconds in UTC: ``2026-11-20``."""
+    return datetime.fromtimestamp(ms // 1000, UTC).strftime("%Y-%m-%d")
+
+
 def unix_ms(text: str) -> int:
     """Read the Unix milliseconds of an RFC 3339 time. Raises ``ValueError`` for what is none."""
     return round(datetime.fromisoformat(text).timestamp() * 1000)

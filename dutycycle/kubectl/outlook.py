@@ -5,8 +5,8 @@ Values that somebody else has spoilt are as if they were not there.
 """
 
 from collections.abc import Iterator
-from datetime import datetime
 
+from dutycycle.contract.units import unix_ms
 from dutycycle.kubectl import output
 from dutycycle.kubectl.annotations import Json
 from sinks.annotations.core import keys
@@ -80,7 +80,7 @@ def _forecasts(value: object) -> Iterator[str]:
 def _full(annotations: Json, now_ms: int) -> Iterator[str]:
     for key, words in _FULL.items():
         try:
-            at_ms = datetime.fromisoformat(str(annotations.get(key))).timestamp() * 1000
+            at_ms = unix_ms(str(annotations.get(key)))
         except ValueError:
             continue
         yield f"{words} in {output.format_age((at_ms - now_ms) / 1000)}"

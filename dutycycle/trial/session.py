@@ -1,13 +1,14 @@
 """Runs the trials of a plan, one after the other or some at once; measures each, leaves nothing behind."""
 
 import asyncio
+import time
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.units import rfc3339
 from dutycycle.kube.errors import KubeError
 from dutycycle.kube.objects import ApiServer
 from dutycycle.kube.references import ObjectRef
@@ -19,7 +20,7 @@ from dutycycle.submit.run import RunOptions as Limits
 from dutycycle.submit.view import JobStatusLine
 from dutycycle.trial import manifest
 from dutycycle.trial.access import room
-from dutycycle.trial.leftovers import BEAT_S, JOB, stamp
+from dutycycle.trial.leftovers import BEAT_S, JOB
 from dutycycle.trial.options import TrialOptions
 from dutycycle.trial.plan import Plan, Variant
 from dutycycle.trial.results.figures import TrialFigures, figures_of
@@ -117,7 +118,9 @@ class TrialSession:
         held_s = (self._left() / variant.total) * 60 + self.options.for_s
         run_id = random_suffix()
         longest_s = self.options.start_s + held_s
-        made = manifest.TrialRun(run_id, longest_s, stamp(datetime.now(UTC)), self.options.priority_class)
+        made = manifest.TrialRun(
+            run_id, longest_s, rfc3339(time.time_ns() // 1_000_000), self.options.priority_class
+        )
         document = ManifestDocument(manifest.job_of(self.template, variant, made), "the trial")
         limits = Limits((), timeout_s=longest_s, for_s=self.options.for_s, held_s=held_s)
         folder = self.folder / variant.name
@@ -161,7 +164,7 @@ class TrialSession:
                     continue
                 ref = ObjectRef(JOB.api_version, JOB.name, entry.document.name, entry.namespace, entry.uid)
                 try:
-                    await self.server.annotate(ref, {manifest.ALIVE: stamp(datetime.now(UTC))})
+                    await self.server.annotate(ref, {manifest.ALIVE: rfc3339(time.time_ns() // 1_000_000)})
                 except KubeError as error:
                     if str(error) != last_error:
                         last_error = str(error)

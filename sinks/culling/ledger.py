@@ -6,11 +6,12 @@ stop more than the day's number together.
 """
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import orjson
 
+from dutycycle.contract.units import utc_day
 from dutycycle.kube.discovery import CONFIG_MAP
 from dutycycle.kube.objects import ApiServer
 from sinks.culling.verdicts import IdleWorkload
@@ -64,12 +65,12 @@ class CullLedger:
 
     def stopped_on(self, now_ms: int) -> int:
         """Tell how many were stopped on this day (UTC), those included that may have failed."""
-        return len(self._days.get(_day(now_ms), ()))
+        return len(self._days.get(utc_day(now_ms), ()))
 
     async def note(self, entry: Json, now_ms: int) -> None:
         """Note a stop, before it is done: one that is not noted is not done."""
-        self._days.setdefault(_day(now_ms), []).append(entry)
-        oldest = _day(now_ms - round(timedelta(days=_KEPT_DAYS).total_seconds() * 1000))
+        self._days.setdefault(utc_day(now_ms), []).append(entry)
+        oldest = utc_day(now_ms - round(timedelta(days=_KEPT_DAYS).total_seconds() * 1000))
         await self._save([day for day in self._days if day < oldest])
 
     async def _save(self, gone: list[str] | None = None) -> None:
@@ -82,7 +83,3 @@ class CullLedger:
         change = {"metadata": {"resourceVersion": self._version}, "data": data}
         await self._server.merge(CONFIG_MAP, name, namespace, change)
         await self.load()
-
-
-def _day(ms: int) -> str:
-    return datetime.fromtimestamp(ms // 1000, UTC).strftime("%Y-%m-%d")

@@ -1,6 +1,5 @@
 """Goal: the best is named only where it is known; noise is no difference; the unknown is absent, never 0."""
 
-from datetime import UTC, datetime
 from pathlib import Path
 
 import orjson
@@ -10,6 +9,7 @@ from dutycycle.contract.codec import decode, encode
 from dutycycle.contract.records.insights import Trials
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.trace import TraceWriter
+from dutycycle.contract.units import unix_ms
 from dutycycle.measures.steps import Measure
 from dutycycle.report.build import gather, report_of
 from dutycycle.trial.leftovers import is_left
@@ -130,4 +130,4 @@ def test_figures_of_a_trace_are_of_the_time_in_which_it_worked(tmp_path: Path) -
 def test_what_counts_as_left(alive: str | None, left: bool) -> None:
     annotations = {} if alive is None else {"dutycycle.io/trial-alive": alive}
     meta = {"annotations": annotations, "creationTimestamp": "2026-11-23T07:00:00Z"}
-    assert is_left(meta, datetime(2026, 11, 23, 8, 0, 30, tzinfo=UTC)) is left
+    assert is_left(meta, unix_ms("2026-11-23T08:00:30Z")) is left

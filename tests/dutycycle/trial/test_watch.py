@@ -1,19 +1,19 @@
 """Goal: who watches begins no trial beside another, and one namespace that it may not read stops no other."""
 
+import time
 from collections.abc import AsyncIterator, Mapping
-from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 import pytest
 
 from dutycycle.contract.records.pods import TRIAL_OF
 from dutycycle.contract.settings.load import load
+from dutycycle.contract.units import rfc3339
 from dutycycle.kube.discovery import Kind
 from dutycycle.kube.errors import RefusedError
 from dutycycle.kube.objects import ApiServer
 from dutycycle.kube.references import ObjectRef, Patch
 from dutycycle.submit.run import Signals
-from dutycycle.trial.leftovers import stamp
 from dutycycle.trial.manifest import ALIVE
 from dutycycle.trial.options import TrialOptions
 from dutycycle.trial.watch import Watch
@@ -63,7 +63,7 @@ def watch(server: Jobs, *namespaces: str) -> Watch:
 async def test_no_trial_begins_while_another_may_go_on(
     silent_s: int, waits: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    heard = stamp(datetime.now(UTC) - timedelta(seconds=silent_s))
+    heard = rfc3339(time.time_ns() // 1_000_000 - 1000 * silent_s)
     there = meta("train-trial", {ALIVE: heard}, of_trial=True)
     server = Jobs({"ml": [there, meta("asks", ASKED)]}, looks=2)
     await watch(server, "ml").run()

@@ -74,7 +74,7 @@ class NodeWindows:
         self._gpus.resize(self._series, [series[column] for column in wanted])
 
     def resize(self, series: Sequence[Series], keep: Ints) -> None:
-        """Column j of ``series`` was column ``keep[j]``, -1 is a new one."""
+        """Take ``series`` as the columns: column j was column ``keep[j]``, -1 is a new one."""
         self.select(series, set(np.isin(keep, self.columns).nonzero()[0].tolist()))
 
     def restore(self, plain: dict[str, Any], series: Sequence[Series], columns: Container[int]) -> None:

@@ -1,4 +1,4 @@
-"""What is said of a node's GPUs beyond the last sample: cycle, trend, recent maxima, and what the ledger has.
+"""Puts together what is told of a node's GPUs beyond the last sample: cycle, trend, recent maxima, ledger.
 
 Derived records are keyed by subject, so those of one node reach different workers of the sinks. Here they are
 still together. A part says all that is known at its time, so the newest supersedes those before it.
@@ -30,13 +30,13 @@ LOOK_BACK_MS = 3_600_000
 
 
 class RecentMaximum:
-    """The largest value of the last hour; bounded, because what a later and larger value hides is dropped."""
+    """Keeps the largest value of the last hour; what a later and larger one hides is dropped."""
 
     def __init__(self, falling: Sequence[Sequence[float]] = ()) -> None:
         self._falling = [(int(end_ms), value) for end_ms, value in falling]
 
     def add(self, end_ms: int, value: float) -> None:
-        """A window had this maximum. It ended at ``end_ms``, and no earlier than the one before it."""
+        """Take the maximum of a window that ended at ``end_ms``, and no earlier than the one before it."""
         while self._falling and self._falling[-1][1] <= value:
             self._falling.pop()
         self._falling.append((end_ms, value))
@@ -45,7 +45,7 @@ class RecentMaximum:
 
     @property
     def value(self) -> float:
-        """Only after the first window."""
+        """Return the largest; only after the first window."""
         return self._falling[0][1]
 
     def snapshot(self) -> list[list[float]]:
@@ -68,7 +68,7 @@ class _Gpu:
 
 
 class NodeGpus:
-    """What is known of the GPUs of one node."""
+    """Keeps what is known of the GPUs of one node."""
 
     def __init__(self, node: str) -> None:
         self._node = node

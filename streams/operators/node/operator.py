@@ -1,10 +1,11 @@
-"""The operator of a node: windows, trends, cycles, peaks of pods, spans and usage, from one source topic.
+"""Computes all that is known of a node from one source topic: windows, trends, cycles, peaks of pods, spans
+and usage.
 
-There is one for each of ``nvml-samples``, ``cgroup-samples`` and ``cuda-samples``; they differ in the reader
-alone. A sample is decoded and becomes a tick in columns. Ticks wait until something is asked of the banks,
-and then each bank takes all of them in one call; banks keep their state in columns over all series of the
-node. Trends, cycles and spans need order and take only ticks newer than the last; windows and peaks take late
-ones as well.
+There is one operator for each of ``nvml-samples``, ``cgroup-samples`` and ``cuda-samples``; they differ in
+the reader alone. A sample is decoded and becomes a tick in columns. Ticks wait until something is asked of
+the banks, and then each bank takes all of them in one call; banks keep their state in columns over all series
+of the node. Trends, cycles and spans need order and take only ticks newer than the last; windows and peaks
+take late ones as well.
 """
 
 from collections.abc import Callable
@@ -49,28 +50,29 @@ class TickReader(Protocol):
     """Turns the records of one topic into ticks."""
 
     def read(self, sample: Any, data: bytes = b"") -> TickRow:
-        """The tick in columns; ``data`` is the JSON that the sample was decoded from."""
+        """Return the tick in columns; ``data`` is the JSON that the sample was decoded from."""
         ...
 
     def read_unchanged(self, data: bytes | None) -> TickRow | None:
-        """The tick of a record that differs from the last one in numbers alone; None of another one, which is
-        to be decoded."""
+        """Return the tick of a record that differs from the last one in numbers alone; None of another one,
+        which is to be decoded."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeConfig:
-    """Times in milliseconds. ``topic`` is without prefix; ``source`` is ``nvml`` or ``cgroup``. ``sizes_ms``:
-    lengths of the windows. ``lateness_ms``: how long a window waits for late ticks. A series is forgotten
-    after ``retire_ms`` without a tick of it, the whole node after ``evict_ms``.
+    """Says what is computed of a node, with times in milliseconds.
+
+    ``topic`` is without prefix; ``source`` is ``nvml``, ``cgroup`` or ``cuda``. ``sizes_ms``: lengths of the
+    windows. ``lateness_ms``: how long a window waits for late ticks. A series is forgotten after
+    ``retire_ms`` without a tick of it, the whole node after ``evict_ms``.
 
     ``evaluate_ms``: how often, in event time, cycles are looked for and trends are forecast, by ``analysis``,
     and the span that has ended is sent. That is so often after the node's first tick: what is found
     depends on the samples alone, and nodes that began at other moments do it at others. The ledger and the
     day's peaks, which say the same whenever they do, are written at a moment within a minute that follows
     from the node's name. Windows of all nodes close together, at full tens of seconds, and their records
-    would wait for all that. ``models``: makes what a user brings beside, of a
-    node and source.
+    would wait for all that. ``models``: makes what a user brings beside, of a node and source.
 
     ``analyses``: which of ``contract.analyses`` are computed; ``window_metrics``: what windows are made of.
     """
@@ -88,16 +90,17 @@ class NodeConfig:
     window_metrics: frozenset[str] = WINDOW_METRICS
 
     def source_for(self, analysis: str) -> str:
-        """The source, or an empty one where the analysis is off: its bank takes nothing and says nothing."""
+        """Return the source, or an empty one where the analysis is off: its bank takes nothing and says
+        nothing."""
         return self.source if analysis in self.analyses else ""
 
     def choice(self) -> list[list[str]]:
-        """What a state depends on, as plain data."""
+        """Return what a state depends on, as plain data."""
         return [sorted(self.analyses), sorted(self.window_metrics)]
 
 
 class NodeOperator:
-    """The state of one node for one source topic. All columns are those of ``_index``."""
+    """Keeps the state of one node for one source topic. All columns are those of ``_index``."""
 
     def __init__(self, config: NodeConfig, node: str, reader: TickReader) -> None:
         self._config = config
@@ -116,8 +119,8 @@ class NodeOperator:
         self._begin_epoch(0)
 
     def _begin_epoch(self, first_ms: int) -> None:
-        """Time begins at ``first_ms``, before what was taken to be now. What needs the order of time begins
-        anew; peaks, hours and days go on, because their sums and maxima do not."""
+        """Let time begin at ``first_ms``, before what was taken to be now. What needs the order of time
+        begins anew; peaks, hours and days go on, because their sums and maxima do not need it."""
         self._peaks.set_back(first_ms)
         self._index: ColumnIndex[Series] = ColumnIndex()
         self._last_seen: Ints = np.zeros(0, np.int64)
@@ -135,16 +138,16 @@ class NodeOperator:
         self._models = self._config.models(self._node, self._config.source)
         self._last_ms = self._closed_ms = -1
         self._evaluation_offset_ms = 0
-        self._to_analyse, self._to_sum = TickQueue(), TickQueue()
-        self._to_count = TickQueue(is_on=not self._config.analyses.isdisjoint(("peaks", "usage")))
-        """The ticks that the analysis does not have yet, those that windows and spans do not have, and those
-        that peaks and ledger do not have. What is asked of each is asked at other moments."""
+        self._for_analysis, self._for_windows = TickQueue(), TickQueue()
+        self._for_ledger = TickQueue(is_on=not self._config.analyses.isdisjoint(("peaks", "usage")))
+        """The ticks that wait for the analysis, those for windows and spans, and those for ledger and peaks.
+        What is asked of each is asked at other moments."""
         self._newest: TickRow | None = None
         self._due_ms, self._room = 0.0, 0
-        """Before this moment so many ticks like the newest can wait in all of them; 0 if one was emptied."""
+        """Before this moment so many ticks like the newest can wait in all queues; 0 if one was emptied."""
 
     def update(self, record: ConsumerRecord) -> list[Emission]:
-        """Take one sample; raises ``DecodeError`` and changes nothing if it cannot be used."""
+        """Take one sample. Raises ``DecodeError``, and changes nothing, if it cannot be used."""
         tick = self._read(record.value)
         before = self._timeline.watermark_ms
         ticks, events = self._timeline.admit(tick, record.value or b"")
@@ -179,8 +182,8 @@ class NodeOperator:
     def _apply(self, tick: TickRow) -> list[Emission]:
         if tick.ts_ms <= self._last_ms:
             # A tick that is no newer than the last: for windows and peaks alone
-            self._take_all()
-            columns, block = self._columns(tick.layout), TickBlock([tick])
+            self._feed_all()
+            columns, block = self._add_columns(tick.layout), TickBlock([tick])
             self._last_seen[columns] = np.maximum(self._last_seen[columns], tick.ts_ms)
             self._peaks.extend(block)
             in_time = self._windows.add_late(block, self._index, self._last_ms)
@@ -193,64 +196,48 @@ class NodeOperator:
             emissions = self._advance_before(tick)
         self._room -= 1
         self._newest = tick
-        self._to_analyse.add(tick)
-        self._to_sum.add(tick)
-        self._to_count.add(tick)
+        self._for_analysis.add(tick)
+        self._for_windows.add(tick)
+        self._for_ledger.add(tick)
         self._last_ms = tick.ts_ms
         return emissions + self._models.add(tick)
 
     def _advance_before(self, tick: TickRow) -> list[Emission]:
-        """Something may be due before the tick."""
+        """Give the ticks that wait to their banks, where ``tick`` cannot wait with them, and return what is
+        due before it."""
         emissions: list[Emission] = []
-        if not self._to_analyse.accepts(tick):
+        if not self._for_analysis.accepts(tick):
             emissions += self._evaluate_before(tick.ts_ms)
-        if not self._to_sum.accepts(tick):
+        if not self._for_windows.accepts(tick):
             emissions += self._close_before(tick.ts_ms)
-            self._columns(tick.layout)
-        if not self._to_count.accepts(tick):
+            self._add_columns(tick.layout)
+        if not self._for_ledger.accepts(tick):
             emissions += self._write_before(tick.ts_ms)
-        queues = self._to_analyse, self._to_sum, self._to_count
+        queues = self._for_analysis, self._for_windows, self._for_ledger
         self._due_ms, self._room = min(queue.due_ms for queue in queues), min(queue.room for queue in queues)
         return emissions
 
     def _evaluate_before(self, ts_ms: int) -> list[Emission]:
-        """The tick at ``ts_ms`` cannot wait with those before it: the span that has ended, trends and cycles,
-        if they are due. That is as of the last tick, and before columns are retired or added."""
-        self._analyse()
+        """Return trends, cycles and the span that has ended, if they are due before a tick at ``ts_ms``: as
+        of the last tick, and before columns are retired or added."""
+        self._feed_analysis()
         last_ms, every_ms, offset_ms = self._last_ms, self._config.evaluate_ms, self._evaluation_offset_ms
-        self._to_analyse.due_ms = _after(ts_ms, every_ms, offset_ms)
+        self._for_analysis.due_ms = _after(ts_ms, every_ms, offset_ms)
         if last_ms < 0 or ts_ms < _after(last_ms, every_ms, offset_ms):
             return []
         self._frozen.judge(last_ms)
         self._spans.set_frozen(self._frozen.since_ms)
-        emissions = self._tell(self._analysis.evaluate(last_ms)) + self._spans.ended()
+        emissions = self._emit_analysis(self._analysis.evaluate(last_ms)) + self._spans.ended()
         if self._gpus.is_due:
-            self._count()
+            self._feed_ledger()
             self._gpus.make_part(self._usage)
         self._retire(last_ms - self._config.retire_ms)
         return emissions
 
-    def _close_before(self, ts_ms: int) -> list[Emission]:
-        """The same of the spans and windows that end at ``ts_ms``. Nothing of the tick itself is in them."""
-        self._sum()
-        emissions = self._windows.advance(ts_ms) + self._spans.advance(ts_ms)
-        self._to_sum.due_ms = min(self._windows.bank.due_after(ts_ms), _after(ts_ms, SPAN_MS))
-        return emissions
-
-    def _write_before(self, ts_ms: int) -> list[Emission]:
-        """The same of the hour and the day that end at ``ts_ms``, and of the node's own minute."""
-        self._count()
-        emissions = self._usage.advance(ts_ms) + self._days.advance(ts_ms)
-        offset_ms = self._minute_offset_ms
-        if ts_ms >= _after(self._last_ms, MINUTE_MS, offset_ms):
-            emissions += self._usage.flush() + self._days.flush()
-        self._to_count.due_ms = min(_after(ts_ms, HOUR_MS), _after(ts_ms, MINUTE_MS, offset_ms))
-        return emissions
-
-    def _analyse(self) -> None:
+    def _feed_analysis(self) -> None:
         """Give the analysis the ticks that wait for it."""
         self._room = 0
-        block = self._to_analyse.drain()
+        block = self._for_analysis.drain()
         if block is None:
             return
         if "cycles" in self._config.analyses:
@@ -258,31 +245,51 @@ class NodeOperator:
         if self._config.source == "nvml":  # whatever is computed: figures of a frozen GPU are in none of it
             self._frozen.extend(block)
 
-    def _sum(self) -> None:
+    def _close_before(self, ts_ms: int) -> list[Emission]:
+        """Return the windows and spans that are over once a tick at ``ts_ms`` has come. Nothing of the tick
+        itself is in them."""
+        self._feed_windows()
+        emissions = self._windows.advance(ts_ms) + self._spans.advance(ts_ms)
+        self._for_windows.due_ms = min(self._windows.bank.due_after(ts_ms), _after(ts_ms, SPAN_MS))
+        return emissions
+
+    def _feed_windows(self) -> None:
         """Give windows and spans the ticks that wait for them."""
         self._room = 0
-        block = self._to_sum.drain()
+        block = self._for_windows.drain()
         if block is not None:
             self._last_seen[self._index.columns(block.layout.series)] = block.times[-1]
             self._spans.extend(block)
             self._windows.extend(block, self._index)
 
-    def _count(self) -> None:
+    def _write_before(self, ts_ms: int) -> list[Emission]:
+        """Return the hour and the day that are over once a tick at ``ts_ms`` has come; in the node's own
+        moment of each minute what they have so far."""
+        self._feed_ledger()
+        emissions = self._usage.advance(ts_ms) + self._days.advance(ts_ms)
+        offset_ms = self._minute_offset_ms
+        if ts_ms >= _after(self._last_ms, MINUTE_MS, offset_ms):
+            emissions += self._usage.flush() + self._days.flush()
+        self._for_ledger.due_ms = min(_after(ts_ms, HOUR_MS), _after(ts_ms, MINUTE_MS, offset_ms))
+        return emissions
+
+    def _feed_ledger(self) -> None:
         """Give peaks and ledger the ticks that wait for them."""
         self._room = 0
-        block = self._to_count.drain()
+        block = self._for_ledger.drain()
         if block is not None:
             self._usage.extend(block)
             self._days.extend(block)
             self._peaks.extend(block)
 
-    def _take_all(self) -> None:
-        """No tick waits any more."""
-        self._analyse()
-        self._sum()
-        self._count()
+    def _feed_all(self) -> None:
+        """Let no tick wait any more."""
+        self._feed_analysis()
+        self._feed_windows()
+        self._feed_ledger()
 
-    def _columns(self, layout: Layout) -> Ints:
+    def _add_columns(self, layout: Layout) -> Ints:
+        """Return the columns of a layout's series in ``_index``, shape (n,); new series get new ones."""
         known = len(self._index)
         columns = self._index.columns(layout.series)
         if len(self._index) > known:
@@ -292,13 +299,14 @@ class NodeOperator:
         return columns
 
     def _resize(self, keep: Ints) -> None:
-        """Column j of ``_index`` was column ``keep[j]``, -1 is a new one."""
+        """Rearrange all banks: column j of ``_index`` was column ``keep[j]``, -1 is a new one."""
         self._windows.resize(self._index.ids, keep)
         self._last_seen = np.where(keep >= 0, np.append(self._last_seen, 0)[keep], 0)
         self._analysis.resize(self._index.ids)
 
-    def _tell(self, analysis: Evaluation) -> list[Emission]:
-        """Tell what was found and what models say, and give it to the spans and GPUs that it is about."""
+    def _emit_analysis(self, analysis: Evaluation) -> list[Emission]:
+        """Return records of what was found and of what models say, and give it to the spans and GPUs that it
+        is about."""
         if not analysis.cycles and not analysis.trend_series:
             return self._models.evaluate(analysis.ts_ms)
         for column, cycle in analysis.cycles_of_subjects():
@@ -321,7 +329,7 @@ class NodeOperator:
     def _retire(self, before_ms: int) -> None:
         if not self._peaks.is_stale(before_ms) and (self._last_seen >= before_ms).all():
             return
-        self._take_all()  # a pod may have come back just now
+        self._feed_all()  # a pod may have come back just now
         known = {column.member for column in self._index.ids}
         retired = self._peaks.retire(before_ms)
         keep: Ints = np.flatnonzero(self._last_seen >= before_ms)
@@ -337,30 +345,30 @@ class NodeOperator:
         self._usage.forget(retired)
 
     def flush(self) -> list[Emission]:
-        """The peaks of the pods that changed, and the part of the node's GPUs if that did."""
-        self._count()
+        """Return the peaks of the pods that changed, and the part of the node's GPUs if that did."""
+        self._feed_ledger()
         parts = self._peaks.parts(self._usage.totals())
         return [ProducerRecord("pod-parts", uid, value, ts) for uid, value, ts in parts] + self._gpus.flush()
 
     def unwritten(self) -> list[Emission]:
-        """What the ledger and the day have, and have not written since the node's minute began. The state is
-        as before, so this depends on the ticks alone and not on when it is asked for."""
-        self._count()
+        """Return what ledger and day have not written since the node's minute began. The state is as before,
+        so this depends on the ticks alone and not on when it is asked for."""
+        self._feed_ledger()
         return self._usage.unwritten() + self._days.unwritten()
 
     def close(self) -> list[Emission]:
         """Close the open windows, evaluate a last time, and flush. Held ticks are left out."""
-        self._take_all()
+        self._feed_all()
         emissions = self._windows.advance(inf)
         if self._last_ms > self._closed_ms:
             self._closed_ms = self._last_ms
-            emissions += self._tell(self._analysis.evaluate(self._last_ms))
+            emissions += self._emit_analysis(self._analysis.evaluate(self._last_ms))
             self._gpus.make_part(self._usage)
         return emissions + self._spans.close() + self._usage.flush() + self._days.flush() + self.flush()
 
     def snapshot(self) -> Snapshot:
-        """Plain data; the columns of every bank are those of ``series``."""
-        self._take_all()
+        """Return plain data; the columns of every bank are those of ``series``."""
+        self._feed_all()
         return {
             "v": SNAPSHOT_VERSION,
             "choice": self._config.choice(),
@@ -404,5 +412,5 @@ class NodeOperator:
 
 
 def _after(ts_ms: int, step_ms: int, offset_ms: int = 0) -> int:
-    """The first multiple of ``step_ms``, plus ``offset_ms``, that is later."""
+    """Return the first multiple of ``step_ms``, plus ``offset_ms``, that is later."""
     return ts_ms - (ts_ms - offset_ms) % step_ms + step_ms

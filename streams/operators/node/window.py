@@ -1,4 +1,4 @@
-"""Tumbling windows in event time over all series of a node.
+"""Keeps tumbling windows in event time over all series of a node.
 
 The rows of the last ticks are kept until every window that holds them has closed. Figures are taken once,
 at closing, over rows in the order of time. So they depend on which ticks the windows hold, and not on when
@@ -21,7 +21,7 @@ _ROOM = 8
 
 @dataclass(frozen=True, slots=True)
 class ClosedWindow:
-    """One window; ``figures`` has shape (n, ``FIGURES``), and NaN for what is not known.
+    """Holds one window; ``figures`` has shape (n, ``FIGURES``), and NaN for what is not known.
 
     A gauge has all figures but ``increase``. ``max`` is the most within any tick, by the driver's samples
     where there are any; all others are of the ticks' values. ``std`` is the population's. Percentiles
@@ -42,8 +42,8 @@ class ClosedWindow:
 
 
 class WindowBank:
-    """All windows of a node. ``sizes_ms`` are the lengths; windows are aligned to the Unix epoch. Without any
-    there are no windows, and nothing is kept.
+    """Keeps all windows of a node. ``sizes_ms`` are the lengths; windows are aligned to the Unix epoch.
+    Without any there are no windows, and nothing is kept.
 
     ``_powers``: the columns of the power of cumulative counters, as ``powers_of_counters`` has them.
     ``_last``, shape (sizes, 2, n): the counters' newest values in the windows that have closed, by length of
@@ -63,7 +63,7 @@ class WindowBank:
         self._due: float = float("inf")
 
     def resize(self, keep: Ints, powers: Ints) -> None:
-        """Column ``i`` becomes what was column ``keep[i]``, or a new one where that is -1; ``powers``: those
+        """Let column ``i`` be what was column ``keep[i]``, or a new one where that is -1; ``powers``: those
         of the columns as they are then, from ``powers_of_counters``."""
         self._move(lambda rows: remap(rows, keep, np.nan))
         self._last = remap(self._last, keep, np.nan)

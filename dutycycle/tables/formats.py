@@ -5,8 +5,7 @@ import io
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 
 import orjson
 
@@ -27,7 +26,7 @@ class Format(Protocol):
         """Tell how much memory a pack takes, in bytes."""
         ...
 
-    def write(self, path: Path, columns: Columns, packs: Sequence[Any]) -> None:
+    def write(self, file: IO[bytes], columns: Columns, packs: Sequence[Any]) -> None:
         """Write one file of all packs."""
         ...
 
@@ -52,11 +51,10 @@ class Csv:
         """Return its length."""
         return len(pack)
 
-    def write(self, path: Path, columns: Columns, packs: Sequence[bytes]) -> None:
+    def write(self, file: IO[bytes], columns: Columns, packs: Sequence[bytes]) -> None:
         """Write the names, then the lines."""
-        with path.open("wb") as file:
-            file.write(",".join(columns).encode() + b"\n")
-            file.writelines(packs)
+        file.write(",".join(columns).encode() + b"\n")
+        file.writelines(packs)
 
 
 def _same(value: Any) -> Any:
@@ -97,10 +95,10 @@ class Parquet:
         """Return the bytes of its buffers."""
         return int(pack.nbytes)
 
-    def write(self, path: Path, columns: Columns, packs: Sequence[Any]) -> None:
+    def write(self, file: IO[bytes], columns: Columns, packs: Sequence[Any]) -> None:
         """Write one file of all packs, compressed."""
         table = self._pa.Table.from_batches(packs, schema=self._schema(columns))
-        self._parquet.write_table(table, path, compression="zstd")
+        self._parquet.write_table(table, file, compression="zstd")
 
     def _schema(self, columns: Columns) -> Any:
         return self._pa.schema([(name, self._type(kind)) for name, kind in columns.items()])

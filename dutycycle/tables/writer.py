@@ -114,7 +114,8 @@ class TableWriter:
         path = folder / f"part-{self._files[place]}.{self._name}"
         with self._explained():
             folder.mkdir(parents=True, exist_ok=True)
-            self._format.write(path, table(topic).columns, self._packs.pop(place))
+            with path.open("wb") as file:
+                self._format.write(file, table(topic).columns, self._packs.pop(place))
         self._files[place] += 1
         del self._sizes[place]
 

@@ -1,6 +1,5 @@
 """Makes the pages: from a ``LiveState``, and from the ledger, to HTML by the templates."""
 
-import csv
 import io
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,11 +9,8 @@ from urllib.parse import urlencode
 
 import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from msgspec import structs
 
-from dutycycle.contract.errors import DutycycleError, NotInstalledError
-from dutycycle.contract.records.derived import PodPeaks
-from dutycycle.contract.records.pods import Pod
+from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.parsers import duration
 from dutycycle.contract.units import JOULES_PER_KWH
@@ -34,9 +30,11 @@ from dutycycle.live.views.tables.pods import PODS
 from dutycycle.live.views.tables.processes import PROCESSES, on_gpus
 from dutycycle.live.views.tables.table import TableView
 from dutycycle.live.views.warnings import warnings
+from dutycycle.tables.columns import ColumnType
+from dutycycle.tables.formats import FORMATS, Format
 from dutycycle.web import about, fleet
 from dutycycle.web.idle import idle_holders
-from dutycycle.web.jobs import DEFAULT_REPORT, REPORTS, history_values, job_use, job_values
+from dutycycle.web.jobs import DEFAULT_REPORT, REPORTS, history_values, job_values
 from dutycycle.web.pools import NodePools
 from dutycycle.web.questions import (
     DAY_MS,
@@ -49,7 +47,8 @@ from dutycycle.web.questions import (
     choice,
     span_of,
 )
-from dutycycle.web.studies.study import RunSpan, StudyQuestion
+from dutycycle.web.studies.runs import run_of
+from dutycycle.web.studies.study import StudyQuestion
 from dutycycle.web.subject.charts import charts_of
 from dutycycle.web.subject.health import health_of
 from dutycycle.web.subject.past import DEFAULT_PAST, PAST_SPANS, HardwareKey, Past, read_past
@@ -64,7 +63,6 @@ from dutycycle.words import (
     percent_text,
     short_duration,
 )
-from sinks.records.jobs import MOST_JOBS, read_job, read_neighbors, read_pods
 from sinks.records.location import default_records_url
 from sinks.records.query import read_namespaces
 from sinks.records.usage import (
@@ -243,27 +241,15 @@ class Pages:
             question=urlencode({name: value for name, value in query.items() if value}),
         )  # fmt: skip
 
-    def usage_csv(self, query: Query, viewer: Viewer) -> str:
-        """Write the same as a table for other programs, in the ledger's own units."""
+    def usage_file(self, form: str, query: Query, viewer: Viewer) -> bytes:
+        """Write the same as a file for other programs, in the ledger's own units; ``form``: one of
+        ``FORMATS``. Raises ``NotInstalledError`` for Parquet without pyarrow."""
         by, _, rows = self._usage_rows(query, viewer)
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow((*by, *USAGE_SUMS))
-        writer.writerows([row[name] for name in (*by, *USAGE_SUMS)] for row in rows)
-        return out.getvalue()
-
-    def usage_parquet(self, query: Query, viewer: Viewer) -> bytes:
-        """Write the same as Parquet. Raises ``NotInstalledError`` without pyarrow."""
-        by, _, rows = self._usage_rows(query, viewer)
-        try:
-            import pyarrow
-            from pyarrow import parquet
-        except ImportError as error:
-            raise NotInstalledError("pyarrow") from error
-        types = dict.fromkeys(by, pyarrow.string()) | dict.fromkeys(USAGE_SUMS, pyarrow.float64())
-        out = io.BytesIO()
-        parquet.write_table(pyarrow.Table.from_pylist(rows, schema=pyarrow.schema(types)), out)
-        return out.getvalue()
+        columns = dict.fromkeys(by, ColumnType("text")) | dict.fromkeys(USAGE_SUMS, ColumnType("number"))
+        writer: Format = FORMATS[form]()
+        file = io.BytesIO()
+        writer.write(file, columns, [writer.pack(columns, rows)])
+        return file.getvalue()
 
     def history(self, query: Query, viewer: Viewer) -> str:
         """Show the jobs of the records, those that run and those that ended. Raises ``DutycycleError``."""
@@ -284,9 +270,9 @@ class Pages:
         uids = [query.get("uid", ""), *filter(None, [query.get("other")])]
         back_ms = round(1000 * duration(back))
         # The earlier one first: changes are from it to the later.
-        runs = tuple(
-            sorted((self._run_of(uid, back_ms, viewer) for uid in uids), key=lambda run: run.start_ms)
-        )
+        state = self._seen_by(viewer)
+        every = [run_of(state, self._url, uid, back_ms, viewer.namespaces) for uid in uids]
+        runs = tuple(sorted(every, key=lambda run: run.start_ms))
         links = [("fleet", "Fleet"), ("history", "All jobs")]
         links += [(_link("job", uid=run.uid), run.name) for run in runs]
         if len(runs) == 1:
@@ -294,44 +280,6 @@ class Pages:
             links += [(_link("report", uid=uids[0], back=text), name) for text, name in longer.items()]
         key = (*uids, back, viewer.namespaces)
         return key, StudyQuestion(runs, tuple(links), viewer.namespaces)
-
-    def _run_of(self, uid: str, back_ms: int, viewer: Viewer) -> RunSpan:
-        """Find a job, or a pod without one, among those that run, and in the records."""
-        state, now_ms = self._seen_by(viewer), time.time_ns() // 1_000_000
-        row = state.row(f"job/{uid}") or next((pod for pod in state.pods() if pod.uid == uid), None)
-        if row is not None:
-            return self._run_span(uid, row.title, (now_ms - back_ms, now_ms), viewer)
-        record = read_job(self._url, uid, viewer.namespaces)
-        if record is None:
-            raise NotShownError(f"{uid}: no such job runs, and the records have none")
-        job = job_use(record.row)
-        end_ms = job.last_ms + 1000 if job.is_ended else now_ms
-        span = max(end_ms - back_ms, job.first_ms), end_ms
-        return self._run_span(uid, job.title, span, viewer, record.pod_count)
-
-    def _run_span(
-        self, uid: str, name: str, span: tuple[int, int], viewer: Viewer, pod_count: int = 0
-    ) -> RunSpan:
-        """Name a job or pod in a time, with the pods of it that are known now or by the records, and those
-        beside them; with none where more are recorded, ``pod_count``, than can be read."""
-        known = [
-            row.identity for row in tuple(self._seen_by(viewer).rows.values()) if isinstance(row, PodRow)
-        ]
-        pods = {pod.uid: pod for pod in known if pod and uid in (pod.uid, pod.job and pod.job.uid)}
-        recorded: list[PodPeaks] = []
-        try:
-            recorded = read_pods(self._url, uid, viewer.namespaces)
-            nodes = {pod.node for pod in (*pods.values(), *(peaks.pod for peaks in recorded))}
-            if pod_count <= len(recorded) < MOST_JOBS:
-                recorded += read_neighbors(self._url, nodes, span, viewer.namespaces)
-            else:
-                pods, recorded = {}, []
-        except DutycycleError:  # said on the pages of the records; it runs, and is known
-            nodes = {pod.node for pod in pods.values()}
-        if pods or recorded:
-            pods = {pod.uid: pod for pod in known if pod and pod.node in nodes} | pods
-            pods = {peaks.pod.uid: _ended(peaks) for peaks in recorded} | pods
-        return RunSpan(uid, name, *span, tuple(pods.values()))
 
     def about(self, _: Query, viewer: Viewer) -> str:
         """Show what the figures are, and how they are made."""
@@ -421,13 +369,6 @@ def _json(value: Any) -> str:
 def _is_blocks(text: str) -> bool:
     """Tell whether it is a bar or a history, which says nothing when it is read aloud."""
     return not text.isspace() and bool(text) and _BLOCKS.issuperset(text) and text != UNKNOWN
-
-
-def _ended(peaks: PodPeaks) -> Pod:
-    """Return the pod of a record, which had ended when that was final."""
-    if peaks.pod.finished_ms is not None or not peaks.final:
-        return peaks.pod
-    return structs.replace(peaks.pod, finished_ms=peaks.last_ms)
 
 
 def _link(path: str, **query: Any) -> str:

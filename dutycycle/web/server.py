@@ -38,6 +38,8 @@ _FILES = {
 }
 """All that is given, by name: nothing that is asked for becomes a path."""
 _TYPES = {".css": "text/css", ".js": "text/javascript"}
+_TABLE_TYPES = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}
+"""By the names of ``dutycycle.tables.formats.FORMATS``."""
 _LONGEST = 2048
 """Letters of a question."""
 _COMPRESSED = 16_384
@@ -121,8 +123,8 @@ class WebPage:
         }  # fmt: skip
         handlers: dict[str, Handler] = {
             "": _to_fleet, "fleet": self._shared(self._fleet, self._of_now),
-            "subject": self._shared(self._subject, self._of_now), "usage.csv": self._csv,
-            "usage.parquet": self._parquet,
+            "subject": self._shared(self._subject, self._of_now),
+            **{f"usage.{form}": partial(self._usage_file, form) for form in _TABLE_TYPES},
             "usage": self._html(self._pages.usage, reads_records=True), "changes": self._changes,
             "report": self._report,
             "history": self._html(self._pages.history, reads_records=True),
@@ -289,15 +291,13 @@ class WebPage:
         response.headers.update({**_OF_REPORT, "X-Made": f"{made.at_s:.3f}"})
         return response
 
-    async def _csv(self, request: web.Request, viewer: Viewer) -> web.Response:
-        text = await self._read(self._pages.usage_csv, request.query, viewer)
-        name = {"Content-Disposition": 'attachment; filename="usage.csv"'}
-        return web.Response(text=text, content_type="text/csv", headers=name)
-
-    async def _parquet(self, request: web.Request, viewer: Viewer) -> web.Response:
-        body = await self._read(self._pages.usage_parquet, request.query, viewer)
-        name = {"Content-Disposition": 'attachment; filename="usage.parquet"'}
-        return web.Response(body=body, content_type="application/vnd.apache.parquet", headers=name)
+    async def _usage_file(self, form: str, request: web.Request, viewer: Viewer) -> web.Response:
+        """Answer with the usage as a file of one of ``_TABLE_TYPES``."""
+        body = await self._read(self._pages.usage_file, form, request.query, viewer)
+        name = f'attachment; filename="usage.{form}"'
+        return web.Response(
+            body=body, headers={"Content-Type": _TABLE_TYPES[form], "Content-Disposition": name}
+        )
 
     async def _changes(self, request: web.Request, _: Viewer) -> web.StreamResponse:
         """Say when there is something new for the page ``of``, as server-sent events, until the browser

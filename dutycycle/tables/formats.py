@@ -10,7 +10,7 @@ from typing import IO, Any, Protocol
 import orjson
 
 from dutycycle.contract.errors import NotInstalledError
-from dutycycle.tables.columns import ColumnType, Row
+from dutycycle.tables.columns import ColumnType
 
 Columns = Mapping[str, ColumnType]
 
@@ -18,7 +18,7 @@ Columns = Mapping[str, ColumnType]
 class Format(Protocol):
     """Says how rows are packed, and packs written."""
 
-    def pack(self, columns: Columns, rows: Sequence[Row]) -> Any:
+    def pack(self, columns: Columns, rows: Sequence[Mapping[str, Any]]) -> Any:
         """Return rows of one table, packed. A value that a row lacks is absent."""
         ...
 
@@ -35,7 +35,7 @@ class Csv:
     """Writes CSV with a line of names; lists and maps are JSON, timestamps ISO 8601 in UTC, absent values are
     empty."""
 
-    def pack(self, columns: Columns, rows: Sequence[Row]) -> bytes:
+    def pack(self, columns: Columns, rows: Sequence[Mapping[str, Any]]) -> bytes:
         """Return the lines."""
         text = io.StringIO()
         lines = csv.writer(text, lineterminator="\n")
@@ -87,7 +87,7 @@ class Parquet:
             raise NotInstalledError("pyarrow") from error
         self._pa, self._parquet = pa, parquet
 
-    def pack(self, columns: Columns, rows: Sequence[Row]) -> Any:
+    def pack(self, columns: Columns, rows: Sequence[Mapping[str, Any]]) -> Any:
         """Return a record batch."""
         return self._pa.RecordBatch.from_pylist(list(rows), schema=self._schema(columns))
 

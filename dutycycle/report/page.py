@@ -136,15 +136,13 @@ def document(
 ) -> str:
     """Return a file of a template that holds all that it needs: style, scripts, the figures of its charts; or
     with ``served`` a page."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined  # here, not above: only a page needs it
-    from plotly.offline import get_plotlyjs
+    from plotly.offline import get_plotlyjs  # here, not above: only a page needs these
 
-    templates = Environment(
-        loader=PackageLoader("dutycycle.report"), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
+    from dutycycle.html import templates_of
+
+    templates = templates_of("dutycycle.report")
     templates.filters |= {
-        "moment": moment, "duration": short_duration, "capital": capitalized, "color": color_of,
+        "capital": capitalized, "color": color_of,
         "kept_together": _kept_together, "phase_color": _phase_color,
         "explain": (lambda _: None) if served is None else served.explain,
     }  # fmt: skip

@@ -8,12 +8,12 @@ from typing import Any
 from urllib.parse import urlencode
 
 import orjson
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.parsers import duration
 from dutycycle.contract.units import JOULES_PER_KWH
+from dutycycle.html import templates_of
 from dutycycle.live.model.limits import OTHERS, limited, namespace_of
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.model.subjects import GpuRow, JobRow, NodeRow, PodRow, Row
@@ -61,7 +61,6 @@ from dutycycle.words import (
     kind_words,
     moment,
     percent_text,
-    short_duration,
 )
 from sinks.records.location import default_records_url
 from sinks.records.query import read_namespaces
@@ -111,12 +110,9 @@ class Pages:
         self._past: dict[tuple[HardwareKey, str, frozenset[str] | None], Past] = {}
         """Of the spans of some, as some see them, the oldest first."""
         self._named: tuple[float, set[str]] = (float("-inf"), set())
-        self._templates = Environment(
-            loader=PackageLoader("dutycycle.web"), autoescape=True, undefined=StrictUndefined,
-            trim_blocks=True, lstrip_blocks=True,
-        )  # fmt: skip
+        self._templates = templates_of("dutycycle.web")
         self._templates.filters |= {
-            "moment": moment, "duration": short_duration, "json": _json, "hours": hours,
+            "json": _json, "hours": hours,
             "percent": percent_text, "bytes": bytes_text, "amount": amount, "digits": _digits,
             "anchor": about.anchor, "explain": about.address_of, "group": group_text,
         }  # fmt: skip

@@ -11,9 +11,7 @@ from dutycycle.contract.errors import SettingError, did_you_mean
 from dutycycle.contract.settings.groups import Settings
 from streams.names import STATELESS, check_settings, sources
 from streams.operators.base import NodeModels, Operator, Snapshot, Stage, no_models, nothing_unwritten
-from streams.operators.columns.cgroup import CgroupReader
-from streams.operators.columns.cuda import CudaReader
-from streams.operators.columns.nvml import NvmlReader
+from streams.operators.columns.readers import READERS
 from streams.operators.cycles.bank import CycleConfig
 from streams.operators.forward import PARTS, PodForwarder, StepForwarder
 from streams.operators.health import HealthOperator
@@ -26,6 +24,7 @@ from streams.operators.workload.pod import PodInsightOperator
 from streams.operators.workload.recent_minutes import Prices
 
 _MS = 1000
+_SOURCES_OF_NODES = ("nvml", "cgroup", "cuda")
 
 
 def stages(settings: Settings) -> list[Stage]:
@@ -37,11 +36,11 @@ def stages(settings: Settings) -> list[Stage]:
     )
     prices = Prices(per_gpu_hour=settings.price_gpu_hour, per_kwh=settings.price_kwh)
     models, anomalies = _models(settings), "anomalies" in settings.analyses
-    nvml, cgroup, cuda = (_node_config(settings, source, models) for source in ("nvml", "cgroup", "cuda"))
     built: dict[str, tuple[Callable[[str, Snapshot | None], Operator], int | None]] = {
-        "nvml": (_resuming(lambda node: NodeOperator(nvml, node, NvmlReader(node))), evict_ms),
-        "cgroup": (_resuming(lambda node: NodeOperator(cgroup, node, CgroupReader())), evict_ms),
-        "cuda": (_resuming(lambda node: NodeOperator(cuda, node, CudaReader())), evict_ms),
+        **{
+            source: (_node_operator(_node_config(settings, source, models)), evict_ms)
+            for source in _SOURCES_OF_NODES
+        },
         "pods": (lambda uid, _: PodForwarder(uid, written_topics(PARTS, settings.analyses)), None),
         "processes": (lambda node, _: StepForwarder(node), None),
         "health": (_resuming(HealthOperator), evict_ms),
@@ -57,7 +56,7 @@ def stages(settings: Settings) -> list[Stage]:
         Stage(
             name=name, source=source, build=built[name][0], evict_ms=built[name][1],
             stateless=name in STATELESS,
-            unwritten=NodeOperator.unwritten if name in ("nvml", "cgroup", "cuda") else nothing_unwritten,
+            unwritten=NodeOperator.unwritten if name in _SOURCES_OF_NODES else nothing_unwritten,
         )
         for name, source in sources(settings).items()
     ]  # fmt: skip
@@ -69,6 +68,10 @@ def _models(settings: Settings) -> Callable[[str, str], NodeModels]:
     from streams.models import bank_of, models_of  # here, not above: without models none waits for River
 
     return partial(bank_of, models_of(settings))
+
+
+def _node_operator(config: NodeConfig) -> Callable[[str, Snapshot | None], Operator]:
+    return _resuming(lambda node: NodeOperator(config, node, READERS[config.topic](node)))
 
 
 def _node_config(settings: Settings, source: str, models: Callable[[str, str], NodeModels]) -> NodeConfig:

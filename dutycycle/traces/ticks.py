@@ -1,23 +1,15 @@
 """Reads the samples of a trace as ticks, each once, as the operators take them."""
 
-from collections.abc import Callable
 from typing import Any
 
-from dutycycle.contract.codec import DecodeError, decode
+from dutycycle.contract.codec import DecodeError
 from dutycycle.contract.log import ConsumerRecord
 from dutycycle.contract.topics import TOPICS
-from streams.operators.columns.cgroup import CgroupReader
-from streams.operators.columns.cuda import CudaReader
-from streams.operators.columns.nvml import NvmlReader
+from streams.operators.columns.readers import READERS, TickReader
 from streams.operators.columns.series import Series, subject_of
 from streams.operators.columns.tick import TickRow
+from streams.operators.keyed import decode_under_key
 from streams.operators.node.watermark import Timeline
-
-_READERS: dict[str, Callable[[str], Any]] = {
-    "nvml-samples": NvmlReader,
-    "cgroup-samples": lambda _: CgroupReader(),
-    "cuda-samples": lambda _: CudaReader(),
-}
 
 
 def subject_key(node: str, series: Series) -> str:
@@ -29,22 +21,20 @@ class SampleReader:
     """Keeps a reader and a timeline for each node and source."""
 
     def __init__(self) -> None:
-        self._readers: dict[tuple[str, str], Any] = {}
+        self._readers: dict[tuple[str, str], TickReader] = {}
         self._timelines: dict[tuple[str, str], Timeline] = {}
 
     def read(self, record: ConsumerRecord) -> list[TickRow]:
         """Return the ticks that count now; none of a record that is no sample, or a bad one."""
-        if record.topic not in _READERS or record.value is None:
+        if record.topic not in READERS:
             return []
         node, place = record.key or "", (record.topic, record.key or "")
         if place not in self._readers:
-            self._readers[place], self._timelines[place] = _READERS[record.topic](node), Timeline()
+            self._readers[place], self._timelines[place] = READERS[record.topic](node), Timeline()
         kind: type[Any] = TOPICS[record.topic].record
         try:
-            sample = decode(kind, record.value, record.topic)
+            sample = decode_under_key(kind, record.value, record.topic, key=node, field="node")
         except DecodeError:
             return []
-        if sample.node != node:
-            return []
-        ticks, _ = self._timelines[place].admit(self._readers[place].read(sample), sample)
+        ticks, _ = self._timelines[place].admit(self._readers[place].read(sample), b"")
         return ticks

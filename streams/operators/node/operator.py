@@ -11,7 +11,7 @@ take late ones as well.
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
-from typing import Any, Protocol
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -25,6 +25,7 @@ from dutycycle.telemetry.events import SAMPLE_LATE
 from streams.operators.base import CountedEvent, Emission, NodeModels, Snapshot, no_models
 from streams.operators.columns.arrays import BEFORE_MS, Ints, check_version
 from streams.operators.columns.block import TickBlock, TickQueue
+from streams.operators.columns.readers import TickReader
 from streams.operators.columns.series import ColumnIndex, Series
 from streams.operators.columns.tick import Layout, TickRow
 from streams.operators.cycles.result import NO_CYCLE
@@ -44,19 +45,6 @@ from streams.operators.workload.channels import SPAN_MS
 from streams.operators.workload.spans import SpanBank
 
 SNAPSHOT_VERSION = 31
-
-
-class TickReader(Protocol):
-    """Turns the records of one topic into ticks."""
-
-    def read(self, sample: Any, data: bytes = b"") -> TickRow:
-        """Return the tick in columns; ``data`` is the JSON that the sample was decoded from."""
-        ...
-
-    def read_unchanged(self, data: bytes | None) -> TickRow | None:
-        """Return the tick of a record that differs from the last one in numbers alone; None of another one,
-        which is to be decoded."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

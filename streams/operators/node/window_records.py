@@ -116,18 +116,15 @@ def _labels(bodies: bytes) -> tuple[Bytes, Ints]:
 
 
 def _body(metrics: Sequence[str], counts: Sequence[int]) -> bytes:
-    """Return the end of a record from its metrics on, with a place for each number; ``counts``: how many each
-    metric has."""
-    named = (
-        b'"%b":%b' % (metric.encode(), _places(n)) for metric, n in zip(metrics, counts, strict=True) if n
-    )
+    """Return the end of a record from its metrics on, with a place for each number. ``counts``: how many each
+    metric has; a counter two, the first and the last of ``FIGURES``, a gauge all but the last."""
+    named = []
+    for metric, count in zip(metrics, counts, strict=True):
+        if count:
+            figures = (FIGURES[0], FIGURES[-1]) if count == 2 else FIGURES[:-1]
+            places = b",".join(b'"%b":%b' % (figure.encode(), _PLACE) for figure in figures)
+            named.append(b'"%b":{%b}' % (metric.encode(), places))
     return b",".join(named) + b"}}"
-
-
-def _places(count: int) -> bytes:
-    """Return places for the figures: a counter has two, the first and the last, a gauge all but the last."""
-    figures = (FIGURES[0], FIGURES[-1]) if count == 2 else FIGURES[:-1]
-    return b"{" + b",".join(b'"%b":%b' % (figure.encode(), _PLACE) for figure in figures) + b"}"
 
 
 @entry("uint8[::1](uint8[::1], int64[::1], uint8[::1])")

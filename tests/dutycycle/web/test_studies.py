@@ -73,7 +73,7 @@ async def test_a_job_of_very_many_pods_is_reported_by_its_records(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And not by the whole topic of pods, which nobody asks a broker for that is not there."""
-    monkeypatch.setattr("dutycycle.web.pages.MOST_JOBS", 1)
+    monkeypatch.setattr("dutycycle.web.studies.runs.MOST_JOBS", 1)
     start_ms = (time.time_ns() // 1_000_000 - 2 * HOUR_MS) // HOUR_MS * HOUR_MS
     records = f"sqlite:///{tmp_path}/records.db"
     write_all(derived(list(two_teams(start_ms))), records)

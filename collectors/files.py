@@ -58,14 +58,6 @@ class CounterFile:
             else:
                 os.close(fd)
 
-    def number(self) -> int | None:
-        """Return the one number in the file; None when it is not there or says something else, such as
-        "max"."""
-        try:
-            return int(self.read() or b"")
-        except ValueError:
-            return None
-
     def close(self) -> None:
         """Give the open file back to the pool, if it was kept."""
         if self._fd >= 0:
@@ -81,6 +73,15 @@ def read_small(path: str) -> bytes:
         return os.read(fd, _SMALL)
     finally:
         os.close(fd)
+
+
+def number_in(text: bytes | None) -> int | None:
+    """Return the one number that a file says; None when it is not there or says something else, such as
+    "max"."""
+    try:
+        return int(text or b"")
+    except ValueError:
+        return None
 
 
 def field_of(text: bytes, name: bytes) -> int | None:

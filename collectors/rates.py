@@ -51,7 +51,12 @@ class Rate:
         back."""
         grown, passed = self._growth.add(value), now - self._at
         self._at = now
-        return grown / passed if grown is not None and passed > 0 else None
+        return per_s(grown, passed)
+
+
+def per_s(grown: float | None, passed_s: float) -> float | None:
+    """Return a growth as a rate; absent where it is not known, or no time has passed."""
+    return grown / passed_s if grown is not None and passed_s > 0 else None
 
 
 class CounterRatio:

@@ -15,7 +15,7 @@ from collectors.cgroup.synthetic_pods import SyntheticPods, label
 from collectors.cgroup.tree import CgroupTree, Group
 from collectors.files import FilePool
 from collectors.rates import rounded
-from dutycycle.contract.records.samples import CgroupSample, PodCgroup
+from dutycycle.contract.records.samples import CgroupSample, Container, PodCgroup
 from dutycycle.telemetry.events import NOT_MEASURED, Telemetry
 
 _NETWORKED = frozenset({CgroupKind.POD, CgroupKind.CONTAINER})
@@ -31,6 +31,9 @@ class _Reported:
     uid: str
     meters: list[tuple[Group, ContainerMeter]]
     folders: list[str]
+    measured: tuple[list[Container], int | None, int | None] | None = None
+    """The containers and the network's rates that ``record`` has."""
+    record: PodCgroup | None = None
 
 
 class CgroupCollector:
@@ -53,10 +56,10 @@ class CgroupCollector:
     ) -> None:
         self._telemetry = telemetry
         self._clock = clock
-        self._host = HostReader(host_root, clock=clock)
+        self._pool = FilePool()
+        self._host = HostReader(host_root, pool=self._pool, clock=clock)
         hierarchies = find_hierarchies(host_root)
         self._tree = CgroupTree(hierarchies, INCLUDED[containers])
-        self._pool = FilePool()
         self._networks = PodNetworks(host_root, self._pool)
         self._synthetic_pods = SyntheticPods(retire_s)
         self._meters: dict[tuple[str, str], ContainerMeter] = {}
@@ -81,6 +84,7 @@ class CgroupCollector:
         """Close every file that is held open."""
         self._arrange([], "")
         self._tree.close()
+        self._host.close()
 
     def _arrange(self, groups: list[Group], node: str) -> None:
         """Put the groups together by pod: worked out anew only when one came or went."""
@@ -118,10 +122,14 @@ class CgroupCollector:
             if not who.pod_uid:
                 unnamed[pod.uid] = who
             rx, tx = self._networks.rates(pod.uid, pod.folders, host_namespace, self._clock())
-            yield PodCgroup(
-                uid=pod.uid, qos=who.qos, net_rx_bytes_per_s=rounded(rx), net_tx_bytes_per_s=rounded(tx),
-                containers=tuple(containers),
-            )  # fmt: skip
+            measured = containers, rounded(rx), rounded(tx)
+            if pod.record is None or measured != pod.measured:
+                pod.measured = measured
+                pod.record = PodCgroup(
+                    uid=pod.uid, qos=who.qos, net_rx_bytes_per_s=measured[1], net_tx_bytes_per_s=measured[2],
+                    containers=tuple(containers),
+                )  # fmt: skip
+            yield pod.record
 
     def _report_missing_controllers(self, hierarchies: Sequence[Hierarchy]) -> None:
         controllers = {controller for each in hierarchies for controller in each.controllers}

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from collectors.files import FilePool
 from collectors.interfaces import interface_bytes, physical, speed
 from collectors.rates import PairRate, Rate, rounded, rounded_pct
 from dutycycle.contract.records.samples import Host
@@ -28,9 +29,22 @@ class HostReader:
     A file that cannot be read leaves its own fields absent, not the others.
     """
 
-    def __init__(self, host_root: str = "/", *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        host_root: str = "/",
+        *,
+        pool: FilePool | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Measure the node of ``host_root``; its files are kept open in ``pool``."""
         self._root = host_root
-        self._proc = Path(host_root) / "proc"
+        pool = pool or FilePool()
+        proc = Path(host_root) / "proc"
+        # Without "1" it is the network of whoever reads: a container's own, not the host's.
+        self._files = {
+            name: pool.file(str(proc / name))
+            for name in ("stat", "meminfo", "diskstats", "1/net/dev", "net/dev")
+        }
         self._clock = clock
         self._cpu = Rate()
         self._disk = PairRate()
@@ -58,11 +72,14 @@ class HostReader:
             net_speed_bytes_per_s=self._speed,
         )  # fmt: skip
 
+    def close(self) -> None:
+        """Close the files."""
+        for file in self._files.values():
+            file.close()
+
     def _text(self, name: str) -> str | None:
-        try:
-            return (self._proc / name).read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            return None
+        text = self._files[name].read()
+        return None if text is None else text.decode(errors="replace")
 
     def _cpu_now(self) -> tuple[float | None, int | None]:
         busy, count = cpu_ticks(self._text("stat"))
@@ -73,7 +90,6 @@ class HostReader:
         return rounded_pct(min(100.0 * count, 100 * rate / _TICKS_PER_S)), count
 
     def _net_now(self) -> tuple[float, float] | tuple[None, None]:
-        # Without "1" it is the network of whoever reads: a container's own, not the host's.
         text = self._text("1/net/dev") or self._text("net/dev") or ""
         bytes_by_interface = interface_bytes(text)
         if bytes_by_interface.keys() != self._names:
@@ -92,8 +108,8 @@ class HostReader:
 def cpu_ticks(stat: str | None) -> tuple[int | None, int | None]:
     """Return busy ticks of all CPUs together since boot, and how many CPUs are online, from
     ``/proc/stat``."""
-    lines = [line.split() for line in (stat or "").splitlines() if line.startswith("cpu")]
-    totals = [line for line in lines if line[0] == "cpu" and len(line) > max(_BUSY) + 1]
+    lines = [line for line in (stat or "").splitlines() if line.startswith("cpu")]
+    totals = [fields for line in lines if line[:4] == "cpu " and len(fields := line.split()) > max(_BUSY) + 1]
     if not totals:
         return None, None
     return sum(int(totals[0][index + 1]) for index in _BUSY), len(lines) - 1 or None
@@ -101,7 +117,8 @@ def cpu_ticks(stat: str | None) -> tuple[int | None, int | None]:
 
 def memory_bytes(meminfo: str | None) -> tuple[int | None, int | None]:
     """Return bytes used (total less available) and in total, from ``/proc/meminfo``."""
-    lines = (line.split() for line in (meminfo or "").splitlines())
+    names = ("MemTotal:", "MemAvailable:")
+    lines = (line.split() for line in (meminfo or "").splitlines() if line.startswith(names))
     kib = {line[0]: int(line[1]) for line in lines if len(line) >= 2 and line[1].isdigit()}
     total, available = kib.get("MemTotal:"), kib.get("MemAvailable:")
     used = max(0, total - available) * 1024 if total is not None and available is not None else None

@@ -4,11 +4,11 @@ import time
 from collections.abc import Callable
 
 from collectors.cgroup.tree import CgroupFolder, Group
-from collectors.cgroup.usage import ContainerUsage, Controller, Disks
+from collectors.cgroup.usage import ContainerUsage, Controller, Disks, Rhythm, Texts
 from collectors.cgroup.v1 import v1_controllers
 from collectors.cgroup.v2 import v2_controllers
 from collectors.files import FilePool
-from collectors.rates import CounterRatio, Rate, rounded, rounded_pct
+from collectors.rates import CounterRatio, Growth, per_s, rounded, rounded_pct
 from dutycycle.contract.records.samples import Container
 
 _NS_PER_PCT = 10_000_000
@@ -28,14 +28,24 @@ class ContainerMeter:
         self._id = container_id
         self._clock = clock
         self._controllers = _controllers(group.own_folders, pool)
-        self._steady = [controller for controller in self._controllers if not controller.sleeps]
-        self._sleeping = [controller for controller in self._controllers if controller.sleeps]
+        by_rhythm = {
+            rhythm: [controller for controller in self._controllers if controller.rhythm is rhythm]
+            for rhythm in Rhythm
+        }
+        self._steady, self._sleeping = by_rhythm[Rhythm.ANY_TICK], by_rhythm[Rhythm.WITH_CPU_TIME]
+        self._steady_files = [file for controller in self._steady for file in controller.files]
+        self._lasting = by_rhythm[Rhythm.HARDLY_EVER]
         self._last: ContainerUsage | None = None
+        self._texts: Texts = []
+        """What the files said at the last tick that are read at each."""
+        self._disks: Disks = None
+        self._container: Container | None = None
+        self._is_still = False
+        """Whether the last two ticks read and measured the same."""
         self._ticks = sum(container_id.encode())  # not all groups in the same tick
-        self._cpu = Rate()
+        self._at = 0.0
+        self._cpu, self._io_read, self._io_written = Growth(), Growth(), Growth()
         self._throttled = CounterRatio()
-        self._read = Rate()
-        self._written = Rate()
 
     def measure(self, disks: Disks) -> Container | None:
         """Measure the container now; None when it is gone.
@@ -43,37 +53,58 @@ class ContainerMeter:
         CPU in percent of a core, throttling in percent of the limit's periods, memory in bytes, I/O in bytes
         per second on ``disks``. Rates are absent at first; what no controller of the host counts, always.
         """
-        last = self._last or ContainerUsage()
         self._ticks += 1
         is_due = self._last is None or self._ticks % _EVERY_TICKS == 0
-        usage = self._last = ContainerUsage(is_limit_due=is_due, mem_limit=last.mem_limit)
         # Taken here and not once a tick: a thread that had to wait would see its wait as CPU time.
         now = self._clock()
-        is_there = False
+        texts = [file.read() for file in self._steady_files]
+        is_same = texts == self._texts and disks == self._disks
+        if is_same and self._is_still and not is_due:
+            self._at = now
+            return (
+                self._container
+            )  # as most are on a node; to work it out again costs three times the reading
+        self._texts, self._disks = texts, disks
+        usage = self._take(texts, disks, is_due=is_due)
+        container = None if usage is None else self._rates(usage, now)
+        self._is_still = is_same and container == self._container
+        self._container = container
+        return container
+
+    def close(self) -> None:
+        """Close the files that are held."""
+        for controller in self._controllers:
+            controller.close()
+
+    def _take(self, texts: Texts, disks: Disks, *, is_due: bool) -> ContainerUsage | None:
+        """Return what was used until now; None when none of the files is there."""
+        last = self._last or ContainerUsage()
+        usage = self._last = ContainerUsage(mem_limit=last.mem_limit)
+        is_there, left = False, iter(texts)
         for controller in self._steady:
-            is_there |= controller.read(usage, disks)
+            is_there |= controller.take(usage, [next(left) for _ in controller.files], disks)
         if is_due or usage.cpu_ns is None or usage.cpu_ns != last.cpu_ns:
             for controller in self._sleeping:
-                is_there |= controller.read(usage, disks)
+                is_there |= controller.take(usage, [file.read() for file in controller.files], disks)
         else:
             usage.mem_used, usage.periods, usage.throttled = last.mem_used, last.periods, last.throttled
-        if not is_there:
-            return None
-        cpu = self._cpu.per_s(usage.cpu_ns, now)
+        if is_due:
+            for controller in self._lasting:
+                controller.take(usage, [file.read() for file in controller.files], disks)
+        return usage if is_there else None
+
+    def _rates(self, usage: ContainerUsage, now: float) -> Container:
+        passed_s, self._at = now - self._at, now
+        cpu = per_s(self._cpu.add(usage.cpu_ns), passed_s)
         return Container(
             id=self._id,
             cpu_util_pct=rounded_pct(cpu / _NS_PER_PCT) if cpu is not None else None,
             cpu_throttled_pct=rounded_pct(self._throttled.pct(usage.throttled, usage.periods)),
             mem_used_bytes=usage.mem_used,
             mem_limit_bytes=usage.mem_limit,
-            io_read_bytes_per_s=rounded(self._read.per_s(usage.io_read, now)),
-            io_write_bytes_per_s=rounded(self._written.per_s(usage.io_write, now)),
+            io_read_bytes_per_s=rounded(per_s(self._io_read.add(usage.io_read), passed_s)),
+            io_write_bytes_per_s=rounded(per_s(self._io_written.add(usage.io_write), passed_s)),
         )
-
-    def close(self) -> None:
-        """Close the files that are held."""
-        for controller in self._controllers:
-            controller.close()
 
 
 def _controllers(folders: list[CgroupFolder], pool: FilePool) -> list[Controller]:

@@ -12,6 +12,7 @@ from collectors.cgroup.mounts import Hierarchy
 
 _LEAF_LINKS = 2
 """A folder's link count is 2 plus its sub-folders, on a file system that counts links, as cgroups do."""
+_LASTING = (CgroupKind.POD, CgroupKind.CONTAINER)
 _ORDER = {CgroupKind.POD: 0, CgroupKind.CONTAINER: 1, CgroupKind.UNIT: 2, CgroupKind.OTHER: 3}
 
 
@@ -183,7 +184,8 @@ class CgroupTree:
         self._kinds = frozenset(kinds)
         self._limit = limit
         self._ids: dict[str, CgroupId | None] = {}
-        self._found: list[Group] = []
+        self._lasting: list[Group] = []
+        self._others: list[Group] = []
         self._present: list[Group] = []
         self._chosen: list[Group] = []
         """Of those that were present last, what is reported."""
@@ -197,8 +199,11 @@ class CgroupTree:
         Raises ``OSError`` when a hierarchy cannot be listed at all.
         """
         if self._refresh():
-            self._found = self._find()
-        present = [group for group in self._found if self._is_used(group)]
+            found = self._find()
+            # Pods and containers come first, and their folders are there as long as they are.
+            self._lasting = [group for group in found if group.id.kind in _LASTING]
+            self._others = found[len(self._lasting) :]
+        present = [*self._lasting, *(group for group in self._others if _is_used(group))]
         if present != self._present:
             parents = set()
             for group in present:
@@ -247,11 +252,10 @@ class CgroupTree:
         # A pod's own folder holds no processes, only its containers' folders.
         return who.kind in self._kinds and (who.kind is not CgroupKind.POD or who.container_id is not None)
 
-    def _is_used(self, group: Group) -> bool:
-        """Tell whether anything runs there. A container's folder exists as long as the container does."""
-        return group.id.kind in (CgroupKind.POD, CgroupKind.CONTAINER) or any(
-            first_pid(folder) is not None for folder in group.folders
-        )
+
+def _is_used(group: Group) -> bool:
+    """Tell whether anything runs in a group that is no container's."""
+    return any(first_pid(folder) is not None for folder in group.folders)
 
 
 def _enter(

@@ -1,18 +1,19 @@
 """Holds what a container has used so far, and the kernel files that it is read from."""
 
 from collections.abc import Callable
+from enum import Enum, auto
 
 from msgspec import Struct
 
-from collectors.files import CounterFile, FilePool, field_of
+from collectors.files import FilePool, field_of
 
 
 class ContainerUsage(Struct):
     """Holds counters since the cgroup was made, and memory now; None: the host does not measure it there.
 
     ``cpu_ns``: CPU time. ``periods``, ``throttled``: enforcement periods of the CPU limit, and those in
-    which it was hit. ``mem_used``: working set, bytes. ``mem_limit``: bytes, None for no limit; as it was
-    before, unless ``is_limit_due``. ``io_read``, ``io_write``: bytes.
+    which it was hit. ``mem_used``: working set, bytes. ``mem_limit``: bytes, None for no limit.
+    ``io_read``, ``io_write``: bytes.
     """
 
     cpu_ns: int | None = None
@@ -22,33 +23,43 @@ class ContainerUsage(Struct):
     mem_limit: int | None = None
     io_read: int | None = None
     io_write: int | None = None
-    is_limit_due: bool = True
+
+
+class Rhythm(Enum):
+    """Says when the files of a controller may say something else than before."""
+
+    ANY_TICK = auto()
+    WITH_CPU_TIME = auto()
+    """When the group has used the CPU."""
+    HARDLY_EVER = auto()
+    """When somebody sets a limit."""
 
 
 Disks = frozenset[str] | None
 """The devices (``major:minor``) whose I/O counts; None for all."""
-_Reader = Callable[[ContainerUsage, list[CounterFile], Disks], bool]
-"""Reads the files of one controller into ``ContainerUsage``; False: they are not there (any more)."""
+Texts = list[bytes | None]
+"""What the files of a controller say; None: not there."""
+_Reader = Callable[[ContainerUsage, Texts, Disks], bool]
+"""Takes what the files of one controller say into ``ContainerUsage``; False: they are not there."""
 
 
 class Controller:
-    """Reads the files of one controller in one cgroup, and how they are read.
+    """Names the ``files`` of one controller in one cgroup, and takes in what they say."""
 
-    ``sleeps``: they say the same as long as the group uses no CPU.
-    """
+    def __init__(
+        self, take: _Reader, pool: FilePool, folder: str, *names: str, rhythm: Rhythm = Rhythm.ANY_TICK
+    ) -> None:
+        self.rhythm = rhythm
+        self._take = take
+        self.files = [pool.file(f"{folder}/{name}") for name in names]
 
-    def __init__(self, read: _Reader, pool: FilePool, folder: str, *names: str, sleeps: bool = False) -> None:
-        self.sleeps = sleeps
-        self._read = read
-        self._files = [pool.file(f"{folder}/{name}") for name in names]
-
-    def read(self, usage: ContainerUsage, disks: Disks) -> bool:
+    def take(self, usage: ContainerUsage, texts: Texts, disks: Disks) -> bool:
         """Fill in what this controller knows. False: its files are not there (any more)."""
-        return self._read(usage, self._files, disks)
+        return self._take(usage, texts, disks)
 
     def close(self) -> None:
         """Close the files."""
-        for file in self._files:
+        for file in self.files:
             file.close()
 
 

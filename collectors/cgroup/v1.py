@@ -3,8 +3,16 @@
 from collections.abc import Iterator
 
 from collectors.cgroup.mounts import Hierarchy
-from collectors.cgroup.usage import ContainerUsage, Controller, Disks, read_periods, read_working_set
-from collectors.files import CounterFile, FilePool
+from collectors.cgroup.usage import (
+    ContainerUsage,
+    Controller,
+    Disks,
+    Rhythm,
+    Texts,
+    read_periods,
+    read_working_set,
+)
+from collectors.files import FilePool, number_in
 
 _NO_LIMIT = 2**60
 """v1 writes "no limit" as the largest number of whole pages, which differs between machines."""
@@ -15,41 +23,43 @@ def v1_controllers(folder: str, hierarchy: Hierarchy, pool: FilePool) -> Iterato
     if "cpuacct" in hierarchy.controllers:
         yield Controller(_cpu_time, pool, folder, "cpuacct.usage")
     if "cpu" in hierarchy.controllers:
-        yield Controller(_throttling, pool, folder, "cpu.stat", sleeps=True)
+        yield Controller(_throttling, pool, folder, "cpu.stat", rhythm=Rhythm.WITH_CPU_TIME)
     if "memory" in hierarchy.controllers:
-        names = ("memory.usage_in_bytes", "memory.stat", "memory.limit_in_bytes")
-        yield Controller(_memory, pool, folder, *names, sleeps=True)
+        names = ("memory.usage_in_bytes", "memory.stat")
+        yield Controller(_memory, pool, folder, *names, rhythm=Rhythm.WITH_CPU_TIME)
+        yield Controller(_limit, pool, folder, "memory.limit_in_bytes", rhythm=Rhythm.HARDLY_EVER)
     if "blkio" in hierarchy.controllers:
         yield Controller(_io, pool, folder, hierarchy.io_file)
 
 
-def _cpu_time(usage: ContainerUsage, files: list[CounterFile], _disks: Disks) -> bool:
+def _cpu_time(usage: ContainerUsage, texts: Texts, _disks: Disks) -> bool:
     """Read ``cpuacct.usage``: nanoseconds, the groups below included."""
-    usage.cpu_ns = files[0].number()
+    usage.cpu_ns = number_in(texts[0])
     return usage.cpu_ns is not None
 
 
-def _throttling(usage: ContainerUsage, files: list[CounterFile], _disks: Disks) -> bool:
-    if (stat := files[0].read()) is None:
+def _throttling(usage: ContainerUsage, texts: Texts, _disks: Disks) -> bool:
+    if (stat := texts[0]) is None:
         return False
     read_periods(usage, stat)
     return True
 
 
-def _memory(usage: ContainerUsage, files: list[CounterFile], _disks: Disks) -> bool:
+def _memory(usage: ContainerUsage, texts: Texts, _disks: Disks) -> bool:
     """Read bytes. ``total_…`` includes the groups below, as ``usage_in_bytes`` does."""
-    used, stat, limit = files
-    if not read_working_set(usage, used.number(), stat.read(), b"total_inactive_file"):
-        return False
-    if usage.is_limit_due:
-        most = limit.number()
-        usage.mem_limit = most if most is not None and most < _NO_LIMIT else None
-    return True
+    used, stat = texts
+    return read_working_set(usage, number_in(used), stat, b"total_inactive_file")
 
 
-def _io(usage: ContainerUsage, files: list[CounterFile], disks: Disks) -> bool:
+def _limit(usage: ContainerUsage, texts: Texts, _disks: Disks) -> bool:
+    most = number_in(texts[0])
+    usage.mem_limit = most if most is not None and most < _NO_LIMIT else None
+    return texts[0] is not None
+
+
+def _io(usage: ContainerUsage, texts: Texts, disks: Disks) -> bool:
     """Read ``blkio.throttle.io_service_bytes``, or bfq's: lines such as ``8:0 Read 4096``, bytes."""
-    if (text := files[0].read()) is None:
+    if (text := texts[0]) is None:
         return False
     sums = {b"Read": 0, b"Write": 0}
     for line in text.splitlines():

@@ -3,8 +3,16 @@
 from collections.abc import Iterator
 
 from collectors.cgroup.mounts import Hierarchy
-from collectors.cgroup.usage import ContainerUsage, Controller, Disks, read_periods, read_working_set
-from collectors.files import CounterFile, FilePool, field_of
+from collectors.cgroup.usage import (
+    ContainerUsage,
+    Controller,
+    Disks,
+    Rhythm,
+    Texts,
+    read_periods,
+    read_working_set,
+)
+from collectors.files import FilePool, field_of, number_in
 
 
 def v2_controllers(
@@ -17,18 +25,19 @@ def v2_controllers(
     if with_cpu:
         yield Controller(_cpu, pool, folder, "cpu.stat")
     if "memory" in hierarchy.controllers:
-        names = ("memory.current", "memory.stat", "memory.max")
-        yield Controller(_memory, pool, folder, *names, sleeps=True)
+        names = ("memory.current", "memory.stat")
+        yield Controller(_memory, pool, folder, *names, rhythm=Rhythm.WITH_CPU_TIME)
+        yield Controller(_limit, pool, folder, "memory.max", rhythm=Rhythm.HARDLY_EVER)
     if "io" in hierarchy.controllers:
         yield Controller(_io, pool, folder, "io.stat")
 
 
-def _cpu(usage: ContainerUsage, files: list[CounterFile], _disks: Disks) -> bool:
+def _cpu(usage: ContainerUsage, texts: Texts, _disks: Disks) -> bool:
     """Read ``cpu.stat``: microseconds, always there; the limit's periods only with the cpu controller.
 
     On a hybrid host v1 may have filled in a part already: that stays.
     """
-    stat = files[0].read()
+    stat = texts[0]
     used = field_of(stat, b"usage_usec") if stat else None
     if stat is None or used is None:
         return False
@@ -39,22 +48,23 @@ def _cpu(usage: ContainerUsage, files: list[CounterFile], _disks: Disks) -> bool
     return True
 
 
-def _memory(usage: ContainerUsage, files: list[CounterFile], _disks: Disks) -> bool:
+def _memory(usage: ContainerUsage, texts: Texts, _disks: Disks) -> bool:
+    used, stat = texts
+    return read_working_set(usage, number_in(used), stat, b"inactive_file")
+
+
+def _limit(usage: ContainerUsage, texts: Texts, _disks: Disks) -> bool:
     """Read bytes. ``memory.max`` says "max" for no limit."""
-    used, stat, limit = files
-    if not read_working_set(usage, used.number(), stat.read(), b"inactive_file"):
-        return False
-    if usage.is_limit_due:
-        usage.mem_limit = limit.number()
-    return True
+    usage.mem_limit = number_in(texts[0])
+    return texts[0] is not None
 
 
-def _io(usage: ContainerUsage, files: list[CounterFile], disks: Disks) -> bool:
+def _io(usage: ContainerUsage, texts: Texts, disks: Disks) -> bool:
     """Read ``io.stat``: lines as ``8:0 rbytes=4096 wbytes=0 rios=1 …``; empty for a group without I/O.
 
     Linux 5.13 to 5.18 puts the name of a device that has none before the next one, on the same line.
     """
-    if (text := files[0].read()) is None:
+    if (text := texts[0]) is None:
         return False
     read = written = 0
     for line in text.decode("ascii", "replace").splitlines():

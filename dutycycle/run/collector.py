@@ -57,7 +57,8 @@ class CommandCollector:
         return [*out, _outgoing("cgroup-samples", tick.node, sample, tick)]
 
     def close(self) -> None:
-        """Do nothing: nothing is held."""
+        """Close the files of the host."""
+        self._host.close()
 
     def _identity(self, tick: Tick) -> Outgoing:
         pod = self._pod

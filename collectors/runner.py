@@ -37,7 +37,8 @@ class MachineClock:
         """Return when ``monotonic_s`` has reached ``due_s``, or at once when ``stop`` is set."""
         while (left_s := due_s - self.monotonic_s()) > 0 and not stop.is_set():
             try:
-                await asyncio.wait_for(stop.wait(), left_s)
+                async with asyncio.timeout(left_s):
+                    await stop.wait()
             except TimeoutError:
                 continue
 
@@ -79,14 +80,14 @@ class CollectorThread:
     """Runs one collector in a thread: it holds up those behind it for ``TURN_S`` at most, and only in a tick
     that it measures.
 
-    It measures one tick at a time. ``answer`` is called in the event loop. The thread is a daemon: one that
+    It measures one tick at a time, and calls ``answer`` itself. The thread is a daemon: one that
     hangs in a driver for ever does not keep the process from ending.
     """
 
     def __init__(self, collector: Collector, answer: _Answer) -> None:
         self.name = collector.name
         self.busy_with: Tick | None = None
-        """The tick that the collector measures now, None when it is idle."""
+        """The tick that it measures now; None, which whoever takes the answer sets, when it is idle."""
         self._collector = collector
         self._answer = answer
         self._loop = asyncio.get_running_loop()
@@ -124,21 +125,12 @@ class CollectorThread:
             except Exception as error:  # noqa: BLE001 - the runner reports it, and the collector goes on
                 outcome = error
             turn.measured.set()
-            self._in_loop(self._answered, turn.tick, outcome)
+            self._answer(self, turn.tick, outcome)
         try:
             self._collector.close()
         except Exception as error:  # noqa: BLE001 - the runner reports it
             self._closing_error = error
-        self._in_loop(self._ended.set)
-
-    def _in_loop(self, call: Callable[..., None], *values: object) -> None:
-        # A thread that was left behind may come back after the loop has ended.
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(call, *values)
-
-    def _answered(self, tick: Tick, outcome: _Outcome) -> None:
-        self.busy_with = None
-        self._answer(self, tick, outcome)
+        _call_in(self._loop, self._ended.set)
 
 
 class Runner:
@@ -166,12 +158,18 @@ class Runner:
         self._interval_s = interval_s
         self._bound_s = bound_s or max(2 * interval_s, _LEAST_BOUND_S)
         self._clock = clock or MachineClock()
-        self._threads = [thread(collector, self._answered) for collector in collectors]
+        self._threads = [thread(collector, self._answer) for collector in collectors]
         self.metrics = CollectorMetrics(telemetry, interval_s, self._clock.monotonic_s)
         for collector in collectors:
             self.metrics.expect(collector.name)
         self._collector = uuid.uuid4().hex
         self._seq = 0
+        self._loop = asyncio.get_running_loop()
+        self._lock = threading.Lock()
+        self._answers: list[tuple[CollectorThread, Tick, _Outcome]] = []
+        self._awaited: set[CollectorThread] = set()
+        """Whose answers of the last tick are waited for, to be taken together: until ``_turn`` ends."""
+        self._turn: asyncio.TimerHandle | None = None
 
     async def run(self, stop: asyncio.Event) -> None:
         """Tick until ``stop`` is set, then let every collector finish and close, for seconds at most."""
@@ -184,6 +182,7 @@ class Runner:
                 self._telemetry.emit(TICK_LATE, f"{left_out} left out", count=left_out)
             self._tick()
         errors = await asyncio.gather(*(thread.close(_CLOSE_S) for thread in self._threads))
+        self._end_turn()
         for thread, error in zip(self._threads, errors, strict=True):
             if error is not None:
                 self._telemetry.emit(
@@ -198,6 +197,10 @@ class Runner:
         self._seq += 1
         self.metrics.tick_begun()
         before: threading.Event | None = None
+        self._end_turn()
+        with self._lock:
+            self._awaited = {thread for thread in self._threads if thread.busy_with is None}
+        self._turn = self._loop.call_later(TURN_S, self._end_turn)
         for thread in self._threads:
             if thread.busy_with is None:
                 before = thread.measure(tick, before)
@@ -207,13 +210,41 @@ class Runner:
                 detail = "busy with the tick before: this one is left out"
                 self._telemetry.emit(COLLECTOR_FAILED, detail, collector=thread.name, reason="slow")
 
-    def _answered(self, thread: CollectorThread, tick: Tick, outcome: _Outcome) -> None:
+    def _answer(self, thread: CollectorThread, tick: Tick, outcome: _Outcome) -> None:
+        # In the collector's thread. To wake the loop for each answer costs as much as to send a record.
+        with self._lock:
+            self._answers.append((thread, tick, outcome))
+            self._awaited.discard(thread)
+            is_last = not self._awaited
+        if is_last:
+            _call_in(self._loop, self._take_answers)
+
+    def _end_turn(self) -> None:
+        # From now on each answer is taken when it comes.
+        with self._lock:
+            self._awaited.clear()
+        self._take_answers()
+
+    def _take_answers(self) -> None:
+        with self._lock:
+            answers, self._answers = self._answers, []
+            if not self._awaited and self._turn is not None:
+                self._turn.cancel()
+        records: list[Outgoing] = []
+        for thread, tick, outcome in answers:
+            thread.busy_with = None
+            records += self._answered(thread, tick, outcome)
+        if records:
+            self._publish(records)
+
+    def _answered(self, thread: CollectorThread, tick: Tick, outcome: _Outcome) -> Sequence[Outgoing]:
         if isinstance(outcome, Exception):
             self._failed(thread, "error", _in_one_line(outcome))
         elif self._in_time(tick):
             self.metrics.measured(thread.name, tick)
             self._telemetry.clear_condition(COLLECTOR_FAILED, thread.name, "measures again")
-            self._publish(outcome)
+            return outcome
+        return ()
 
     def _failed(self, thread: CollectorThread, reason: str, detail: str) -> None:
         self.metrics.failed(thread.name)
@@ -223,6 +254,12 @@ class Runner:
 
     def _in_time(self, tick: Tick) -> bool:
         return self._clock.monotonic_s() - tick.monotonic_s <= self._bound_s
+
+
+def _call_in(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
+    # A thread that was left behind may come back after the loop has ended.
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(call)
 
 
 def _in_one_line(error: Exception) -> str:

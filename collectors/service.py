@@ -31,8 +31,6 @@ from dutycycle.telemetry.metrics import QUEUED, SPOOL_BYTES, SPOOL_RECORDS
 
 _MEMORY_BYTES = 16 * 1024 * 1024
 _FLUSH_S = 5.0
-_GATHER_S = 0.05
-"""The sources answer a tick some milliseconds after each other. What they say goes in one request."""
 
 
 async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> None:
@@ -51,7 +49,6 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
         telemetry,
         Reachability(settings, telemetry),
         lambda: KafkaLink.open(settings, telemetry),
-        gather_s=_GATHER_S,
     )
     telemetry.metrics.read(QUEUED, lambda: float(len(outbox)))
     telemetry.metrics.read(SPOOL_RECORDS, lambda: float(outbox.spooled))

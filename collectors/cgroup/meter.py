@@ -59,11 +59,10 @@ class ContainerMeter:
         now = self._clock()
         texts = [file.read() for file in self._steady_files]
         is_same = texts == self._texts and disks == self._disks
-        if is_same and self._is_still and not is_due:
+        if is_same and self._is_still and not is_due and self._container is not None:
+            # As most are on a node: to work it out again costs three times the reading.
             self._at = now
-            return (
-                self._container
-            )  # as most are on a node; to work it out again costs three times the reading
+            return self._container
         self._texts, self._disks = texts, disks
         usage = self._take(texts, disks, is_due=is_due)
         container = None if usage is None else self._rates(usage, now)

@@ -199,10 +199,10 @@ class CgroupTree:
         Raises ``OSError`` when a hierarchy cannot be listed at all.
         """
         if self._refresh():
-            found = self._find()
+            groups = self._find()
             # Pods and containers come first, and their folders are there as long as they are.
-            self._lasting = [group for group in found if group.id.kind in _LASTING]
-            self._others = found[len(self._lasting) :]
+            self._lasting = [group for group in groups if group.id.kind in _LASTING]
+            self._others = groups[len(self._lasting) :]
         present = [*self._lasting, *(group for group in self._others if _is_used(group))]
         if present != self._present:
             parents = set()

@@ -74,6 +74,8 @@ class Outbox:
     async def next_batch(self, most: int, most_bytes: int) -> Batch | None:
         """Return the oldest records, in flight until ``acknowledge`` or ``give_back``; None when nothing
         waits."""
+        if not self._spool and not self._turn.locked():
+            return self._next_in_memory(most, most_bytes)
         return await self._in_turn(self._next_batch(most, most_bytes))
 
     async def move_to_disk(self) -> None:
@@ -82,6 +84,9 @@ class Outbox:
 
     async def acknowledge(self) -> None:
         """Forget the batch, which was acknowledged by the broker."""
+        if self._only_in_memory() and not self._turn.locked():
+            self._in_flight = None
+            return
         await self._in_turn(self._acknowledge())
 
     async def give_back(self) -> None:
@@ -97,7 +102,12 @@ class Outbox:
         self.has_new.clear()  # first: what is put while the disk reads sets it again
         if self._spool and (entries := await self._oldest(most, most_bytes)):
             self._in_flight = Batch(tuple(entry.record for entry in entries), entries[-1].id)
-        elif self._memory:
+            return self._in_flight
+        return self._next_in_memory(most, most_bytes)
+
+    def _next_in_memory(self, most: int, most_bytes: int) -> Batch | None:
+        self.has_new.clear()
+        if self._memory:
             self._in_flight = Batch(tuple(self._pop(most, most_bytes)), None)
         return self._in_flight
 

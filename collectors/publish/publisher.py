@@ -50,11 +50,7 @@ class Publisher:
         *,
         timeouts: PublishTimeouts | None = None,
         backoff: Backoff | None = None,
-        gather_s: float = 0.0,
     ) -> None:
-        """Publish by ``connect``. ``gather_s``: how long after the first new record the others of its tick
-        are waited for."""
-        self._gather_s = gather_s
         self._outbox = outbox
         self._telemetry = telemetry
         self._reachability = reachability
@@ -107,7 +103,6 @@ class Publisher:
                 if not self._outbox.has_new.is_set():
                     self._idle.set()
                 await self._outbox.has_new.wait()
-                await asyncio.sleep(self._gather_s)
             else:
                 await self._send(batch)
 
@@ -189,8 +184,9 @@ class Publisher:
                 await _done_or_set(task, self._outbox.has_new)
             return await task
         finally:
-            task.cancel()
-            await asyncio.wait({task}, timeout=_ABANDON_S)
+            if not task.done():
+                task.cancel()
+                await asyncio.wait({task}, timeout=_ABANDON_S)
 
     def _too_large(self, record: Outgoing) -> None:
         size = len(record.payload or b"")

@@ -1,8 +1,8 @@
 """Runs a small HTTP server in threads of its own: it answers even while the event loop is blocked.
 
 It serves GET and HEAD of a few pages, one request per connection. At most ``MOST`` connections are open,
-each for ``LONGEST_S`` at most, and a new one takes the place of the oldest: a client that is slow, or says
-nothing, keeps nobody else from an answer.
+each for ``LONGEST_S`` and up to ``_POLL_S`` more, and a new one takes the place of the oldest: a client that
+is slow, or says nothing, keeps nobody else from an answer.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ from dutycycle.telemetry.status import Status
 
 MOST = 8
 LONGEST_S = 5.0
-_POLL_S = 0.5
+_POLL_S = 2.0
 _TEXT = "text/plain; charset=utf-8"
 _LONGEST_LINE = 1000
 _LOG = logging.getLogger("dutycycle.health")
@@ -127,7 +127,7 @@ class Server:
 
     def close(self) -> None:
         """Answer no more."""
-        # Where the system lets it (Linux), this wakes the thread, which else looks twice a second for an end.
+        # Where the system lets it (Linux), this wakes the thread, which else looks only every ``_POLL_S``.
         with contextlib.suppress(OSError):
             self._server.socket.shutdown(socket.SHUT_RDWR)
         self._server.shutdown()
@@ -167,7 +167,7 @@ class _Server(socketserver.TCPServer):
         ).start()
 
     def service_actions(self) -> None:
-        """Close connections that last too long and renew the certificate; called twice a second."""
+        """Close connections that last too long and renew the certificate; called every ``_POLL_S``."""
         self._hang_up(time.monotonic() - LONGEST_S)
         if self._certificate is not None:
             unusable = self._certificate.renew()

@@ -25,12 +25,15 @@ from dataclasses import dataclass, field
 from dutycycle.telemetry.status import Probe
 
 _BEAT_S = 1.0
+_LOOKS = 12
+"""In the longest stall that a process may have: the beat is as old as a look when the process is well."""
 _LOG = logging.getLogger("dutycycle.watchdog")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StallLimits:
-    """Says how long something may stall, seconds. A check is made every ``poll_s``.
+    """Says how long something may stall, seconds. A check is made every ``poll_s``,
+    and twelve times in the ``process_limit_s`` of a detector.
 
     No single step of ours takes ``said_s``, not even a commit of ten thousand keys on a slow machine.
     ``orderly_s`` is how long an end may take before the process is left where it stands.
@@ -39,7 +42,7 @@ class StallLimits:
     said_s: float = 30.0
     ended_s: float = 180.0
     orderly_s: float = 5.0
-    poll_s: float = 0.5
+    poll_s: float = 2.0
 
 
 class StallTimer:
@@ -158,7 +161,7 @@ class StallDetector:
 
     def _run(self, over: threading.Event) -> None:
         was_bad = False
-        while not over.wait(self.limits.poll_s):
+        while not over.wait(min(self.limits.poll_s, self.process_limit_s / _LOOKS)):
             self.beat()
             for watch in self._watches[-1:]:  # none, once the last block has ended
                 reason = next(

@@ -116,15 +116,13 @@ class InlineThread(CollectorThread):
             outcome: Any = self._collector.collect(tick)
         except OSError as error:
             outcome = error
-        self.busy_with = None
         self._answer(self, tick, outcome)
         return Event()
 
     def come_back(self) -> None:
         """Answer what was asked long ago."""
-        tick, self.busy_with = self.busy_with, None
-        assert tick
-        self._answer(self, tick, self._collector.collect(tick))
+        assert self.busy_with
+        self._answer(self, self.busy_with, self._collector.collect(self.busy_with))
 
     async def close(self, most_s: float) -> Exception | None:
         self._collector.close()
@@ -151,6 +149,24 @@ async def test_every_tick_reaches_every_collector() -> None:
         (name, first + 1000 * n) for n in range(5) for name in ("x", "y")
     ]
     assert not telemetry.counts
+
+
+async def test_the_sources_of_a_tick_are_published_together_and_a_slow_one_is_not_waited_for() -> None:
+    slow, stop = Blocking("slow"), asyncio.Event()
+    published: list[list[str]] = []
+    runner = Runner(
+        [Scripted("x"), Scripted("y"), slow],
+        lambda records: published.append([one.topic for one in records]),
+        Telemetry("test"), node="a", interval_s=30,
+    )  # fmt: skip
+    task = asyncio.create_task(runner.run(stop))
+    await until(lambda: bool(published))
+    assert published == [["x", "y"]]
+    slow.go_on.set()
+    await until(lambda: len(published) == 2)
+    assert published[1] == ["slow"]
+    stop.set()
+    await asyncio.wait_for(task, 45)
 
 
 async def test_a_stall_leaves_ticks_out_and_the_rest_stays_on_the_grid() -> None:
@@ -280,8 +296,10 @@ async def test_a_thread_waits_for_the_one_before_it_and_not_for_ever() -> None:
             measured.append(self.name)
             return super().collect(tick)
 
-    answered = asyncio.Event()
-    threads = [CollectorThread(Noting(name), lambda *_: answered.set()) for name in "xyz"]
+    def answer(thread: CollectorThread, *_: object) -> None:
+        thread.busy_with = None
+
+    threads = [CollectorThread(Noting(name), answer) for name in "xyz"]
     tick = Tick(node="a", collector="c", seq=0, ts_ms=0, interval_ms=1000, monotonic_s=0.0)
     first = Event()
     last = threads[2].measure(tick, threads[1].measure(tick, threads[0].measure(tick, first)))

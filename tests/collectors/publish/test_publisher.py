@@ -14,7 +14,6 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from collectors.base import Outgoing
-from collectors.publish.link import RefusedRecord
 from collectors.publish.outbox import Outbox
 from collectors.publish.publisher import Publisher, PublishTimeouts
 from collectors.publish.spool import Appended, Spool
@@ -51,7 +50,6 @@ class Running:
         memory_bytes: int,
         make_spool: type[Spool] = Spool,
         timeouts: PublishTimeouts = TIMEOUTS,
-        gather_s: float = 0.0,
     ) -> None:
         self.telemetry = Telemetry("test")
         self.spool = make_spool(folder, spool_bytes)
@@ -63,7 +61,6 @@ class Running:
             broker.connect,
             timeouts=timeouts,
             backoff=Backoff(0.002, 0.002),
-            gather_s=gather_s,
         )
         self.task = self.publisher.start()
 
@@ -77,9 +74,8 @@ async def running(
     memory_bytes: int = 16 * MIB,
     close_s: float = 10.0,
     timeouts: PublishTimeouts = TIMEOUTS,
-    gather_s: float = 0.0,
 ) -> AsyncIterator[Running]:
-    one = Running(folder, broker, spool_bytes, memory_bytes, timeouts=timeouts, gather_s=gather_s)
+    one = Running(folder, broker, spool_bytes, memory_bytes, timeouts=timeouts)
     try:
         yield one
     finally:
@@ -95,28 +91,6 @@ async def test_in_order_and_never_on_disk_while_all_is_well(tmp_path: Path) -> N
             await asyncio.sleep(0)
     assert broker.numbers() == list(range(100))
     assert one.telemetry.count(SPOOLED) == 0
-
-
-async def test_the_sources_of_a_tick_are_sent_together(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    broker, batches = FakeBroker(), []
-    take = broker.takes
-
-    async def note_and_take(batch: Sequence[Outgoing]) -> list[RefusedRecord]:
-        batches.append(len(batch))
-        return await take(batch)
-
-    monkeypatch.setattr(broker, "takes", note_and_take)
-    async with running(tmp_path, broker, timeouts=PublishTimeouts(spool_s=60), gather_s=1.0) as one:
-        for _ in range(20):  # until it waits for records
-            await asyncio.sleep(0)
-        one.publisher.publish(records([0, 1]))
-        await asyncio.sleep(0.01)
-        one.publisher.publish(records([2]))
-        await until(lambda: len(broker.log) == 3)
-    assert batches == [3]
-    assert broker.numbers() == [0, 1, 2]
 
 
 @pytest.mark.parametrize("mood", [Mood.AWAY, Mood.SILENT])

@@ -42,15 +42,15 @@ def html_of(runs: Sequence[NamedRun], served: ServedPage | None = None) -> str:
         {chart.id: figure_of(chart, 0, 0) for chart in charts},
         served,
         names=names, verdicts=verdicts(runs), runs=rows, heads=["Figure", *heads_of(runs)[1:]],
-        figures_of_runs=[[name, *map(_kept_together, cells)] for name, *cells in rows_of(runs)],
+        figures_of_runs=[[name, *map(_unbroken, cells)] for name, *cells in rows_of(runs)],
         changes=[at for at, head in enumerate(heads_of(runs)) if head == "change"],
         shown=shown_charts(charts), notes=_NOTES,
         cautions=dict.fromkeys(filter(None, (run.report.caution for run in runs))),
     )  # fmt: skip
 
 
-def _kept_together(cell: str) -> str:
-    """Return a cell breaks before what stands in brackets, and nowhere else."""
+def _unbroken(cell: str) -> str:
+    """Return a cell that breaks before what stands in brackets, and nowhere else."""
     return cell.replace(" ", "\u00a0").replace("\u00a0(", " (")
 
 

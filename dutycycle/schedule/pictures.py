@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 
 from dutycycle.report.charts.pictures import new_figure
 from dutycycle.schedule.compare import BASE, Result, ratios
+from dutycycle.whole_file import whole_file
 
 _PANELS = (("mean_completion_s", "mean completion time", 0.75), ("p95_wait_s", "p95 of waiting", 0.8))
 """Figures, their names, and our goals."""
@@ -15,8 +16,8 @@ _LEAST_S = 1.0
 
 
 def draw(results: Sequence[Result], path: Path) -> None:
-    """Write a PNG."""
-    with new_figure(figsize=(12, 4), layout="constrained") as figure:
+    """Write a PNG. Raises ``DutycycleError``."""
+    with whole_file(path) as whole, new_figure(figsize=(12, 4), layout="constrained") as figure:
         ways = list(dict.fromkeys(result.way for result in results))
         colours = {way: f"C{place}" for place, way in enumerate(ways)}
         _waits(figure.add_subplot(1, 3, 1), results, colours)
@@ -36,7 +37,7 @@ def draw(results: Sequence[Result], path: Path) -> None:
                 [0.25, 0.5, goal, 1, 2, 4, 8], ["0.25", "0.5", f"goal {goal}", "1", "2", "4", "8"]
             )
             axis.minorticks_off()
-        figure.savefig(path, dpi=120)
+        figure.savefig(whole, dpi=120)
 
 
 def _waits(axis: Axes, results: Sequence[Result], colours: dict[str, str]) -> None:

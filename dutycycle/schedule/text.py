@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from dutycycle.contract.errors import DutycycleError
 from dutycycle.schedule.compare import Result, ratios
 from dutycycle.schedule.figures import ScheduleFigures
 from dutycycle.schedule.ways import WAYS
+from dutycycle.whole_file import whole_file
 from dutycycle.words import rounded_duration
 
 HEADERS = (
@@ -47,13 +47,10 @@ def legend(ways: Sequence[str]) -> str:
 def write_csv(results: Sequence[Result], path: Path) -> None:
     """Write a row a seed and way. Raises ``DutycycleError``."""
     rows = [{"seed": result.seed, "way": result.way, **result.figures.by_name()} for result in results]
-    try:
-        with path.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, list(rows[0]))
-            writer.writeheader()
-            writer.writerows(rows)
-    except OSError as error:
-        raise DutycycleError(f"{path}: {error.strerror}") from error
+    with whole_file(path) as whole, whole.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 def _mean(figures: Sequence[ScheduleFigures], name: str) -> float:

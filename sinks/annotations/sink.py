@@ -212,7 +212,7 @@ class AnnotationSink:
 
     async def _write(self, due: DueWrite) -> None:
         target = due.target
-        if not self._annotations.is_known(target):
+        if target.kind == "node" and not self._annotations.knows_gpus_of(target.name):
             # No sample of the node came yet: what was found about its GPUs is held, as one comes any moment.
             self._failures[target] = self._failures.get(target, 0) + 1
             if self._failures[target] > _SAMPLE_WAITS:

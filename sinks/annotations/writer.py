@@ -107,7 +107,8 @@ class AnnotationWriter:
                 raise
             known = self._learn(target, annotations, generation)
             self._forbidden.allowed(target, "get")
-            self._annotations.adopt(target, known)
+            if target.kind == "node":
+                self._annotations.adopt(target.name, known)
         return known
 
     def _learn(self, target: Target, annotations: dict[str, str], generation: int) -> Present:

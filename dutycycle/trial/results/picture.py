@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from dutycycle.contract.errors import DutycycleError
 from dutycycle.measures.change import SIGMAS
 from dutycycle.report.charts.pictures import new_figure
 from dutycycle.trial.results.text import number
 from dutycycle.trial.results.verdict import TrialVerdict
+from dutycycle.whole_file import whole_file
 
 _BEST, _OTHER = "#2a9d8f", "#8d99ae"
 
@@ -20,7 +20,7 @@ def draw(verdict: TrialVerdict, title: str, file: Path) -> None:
         f"joules a {unit} (less is better)": [row.joules for row in verdict.rows],
     }
     height = 1.6 + 0.45 * len(verdict.rows)
-    with new_figure(figsize=(12, height), layout="constrained") as figure:
+    with whole_file(file) as whole, new_figure(figsize=(12, height), layout="constrained") as figure:
         figure.suptitle(title)
         axes = figure.subplots(1, 3, sharey=True)
         places = range(len(verdict.rows))
@@ -42,7 +42,4 @@ def draw(verdict: TrialVerdict, title: str, file: Path) -> None:
             [f"{row.outcome.variant.name}{' (best)' * (row is verdict.best)}" for row in verdict.rows],
         )
         axes[0].set_ylim(len(verdict.rows) - 0.4, -0.6)
-        try:
-            figure.savefig(file, dpi=120)
-        except OSError as error:
-            raise DutycycleError(f"{file}: {error.strerror}") from error
+        figure.savefig(whole, dpi=120)

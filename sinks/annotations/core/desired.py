@@ -199,19 +199,16 @@ class Annotations:
         view = self._nodes.get(node)
         return {} if view is None else view.conditions()
 
-    def is_known(self, target: Target) -> bool:
-        """Tell whether enough is known to write: of a node which GPUs it has, and their indexes."""
-        if target.kind != "node":
-            return True
-        node = self._nodes.get(target.name)
-        return node is not None and node.is_known
+    def knows_gpus_of(self, node: str) -> bool:
+        """Tell whether enough is known to write on a node: which GPUs it has, and their indexes."""
+        view = self._nodes.get(node)
+        return view is not None and view.is_known
 
-    def adopt(self, target: Target, present: Present) -> None:
+    def adopt(self, node: str, present: Present) -> None:
         """Learn, from what an earlier process wrote on a node, what this one does not know yet."""
-        node = self._nodes.get(target.name)
-        if target.kind != "node" or node is None:
-            return
-        node.adopt(lambda name: _object(present.ours.get(self._key(name), "{}")))
+        view = self._nodes.get(node)
+        if view is not None:
+            view.adopt(lambda name: _object(present.ours.get(self._key(name), "{}")))
 
     def forget(self, target: Target) -> None:
         """Drop what is known of an object; the next record of it begins anew."""

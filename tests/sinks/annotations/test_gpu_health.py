@@ -36,7 +36,7 @@ def wanted(*records: object, ours: dict[str, str] | None = None) -> dict[str, st
     for record in records:
         assert state.take(record) == TARGET  # type: ignore[arg-type]
     assert TARGET is not None
-    assert state.is_known(TARGET)
+    assert state.knows_gpus_of(TARGET.name)
     return dict(state.wanted(TARGET, Present(ours or {})).texts)
 
 

@@ -32,7 +32,8 @@ class QueuelessSink:
     async def write(self, second: int) -> None:
         """Write all that is due."""
         while (due := self._plan.next_due(second)) is not None:
-            if not self._annotations.is_known(due.target):
+            target = due.target
+            if target.kind == "node" and not self._annotations.knows_gpus_of(target.name):
                 self._plan.failed(due.target, second + 30)
                 continue
             written = await self._writer.write(due)

@@ -60,10 +60,12 @@ class BurstReader:
             for stamp_us, value in samples
             if (at_ms := (stamp_us + from_tick_us) // 1000) > oldest_ms
         ]
-        for _, value in burst:
-            if not low <= value <= high:
+        impossible = [value for _, value in burst if not low <= value <= high]
+        if impossible:
+            for value in impossible:
                 query.possible(self._what, value, self._limits)
-        return tuple(sample for sample in burst if low <= sample[1] <= high) or None
+            burst = [sample for sample in burst if low <= sample[1] <= high]
+        return tuple(burst) or None
 
     def _new(self, handle: Handle, now: Now) -> list[BufferedSample]:
         if not self._has_room:

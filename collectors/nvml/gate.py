@@ -382,7 +382,7 @@ def buffered_samples(buffer: SampleBuffer) -> RowsCall[BufferedSample]:
         pynvml.c_nvmlSample_t,
         lambda count, rows, after_us: (number, after_us, byref(kind), count, rows),
         lambda: SAMPLE[_known_type(kind.value)],
-        lambda rows: sorted(row for row in rows if row[1] != _UNKNOWN_32),
+        lambda rows: sorted([row for row in rows if row[1] != _UNKNOWN_32]),
     )
 
 

@@ -60,8 +60,7 @@ class Publisher:
         self._link: Link | None = None
         self._unreachable = False
         self._ever_answered = False
-        for topic in SAMPLE_TOPICS:
-            telemetry.metrics.counter(RECORDS_SENT, topic=topic)
+        self._sent = {topic: telemetry.metrics.counter(RECORDS_SENT, topic=topic) for topic in SAMPLE_TOPICS}
         self._idle = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -159,7 +158,7 @@ class Publisher:
         sent = Counter(record.topic for record in records)
         sent.subtract(refusal.record.topic for refusal in refused)
         for topic, number in sent.items():
-            self._telemetry.metrics.counter(RECORDS_SENT, topic=topic).inc(number)
+            self._sent[topic].inc(number)
         if refused:
             await self._disconnect()
         return refused

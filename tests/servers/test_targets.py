@@ -89,3 +89,54 @@ def test_a_quick_test_that_finds_no_tool_fails(pytester: pytest.Pytester) -> Non
         outcome = pytester.runpytest_inprocess("-p", "no:cacheprovider")
     outcome.assert_outcomes(failed=1, skipped=1)
     outcome.stdout.fnmatch_lines(["*marked quick needs what not every machine has: cc is not installed*"])
+
+
+def test_a_server_runs_as_long_as_its_phase(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(
+        """
+        import pytest
+        from tests.support.servers.plugin import stop_after
+
+        pytest_plugins = ("tests.support.targets", "tests.support.servers.plugin")
+        EVENTS = []
+
+        def server_of(mark):
+            @pytest.fixture(scope="session", name=f"{mark}_server")
+            def server(pytestconfig):
+                stop_after(pytestconfig, mark, lambda: EVENTS.append(f"{mark} stops"))
+
+            return server
+
+        kube_server, kafka_server = server_of("kube"), server_of("kafka")
+
+        @pytest.fixture(scope="session", autouse=True)
+        def events():
+            yield EVENTS
+            print(*EVENTS, sep=", ")
+        """
+    )
+    marks = "".join(f"    {mark}\n" for mark in ("kube", "kafka", "quick", "tool"))
+    pytester.makeini(f"[pytest]\nasyncio_default_fixture_loop_scope = function\nmarkers =\n{marks}")
+    pytester.makepyfile(
+        test_a="""
+        def test_alone(events):
+            events.append("alone")
+
+        def test_of_kafka(events, kafka_server):
+            events.append("of kafka")
+        """,
+        test_0="""
+        def test_last(events):
+            events.append("last")
+        """,
+        test_b="""
+        def test_of_both(events, kafka_server, kube_server):
+            events.append("of both")
+
+        def test_of_kube(events, kube_server):
+            events.append("of kube")
+        """,
+    )
+    outcome = pytester.runpytest_inprocess("-p", "no:cacheprovider", "-p", "no:xdist", "-s")
+    outcome.assert_outcomes(passed=5)
+    outcome.stdout.fnmatch_lines(["*of both, of kube, kube stops, alone, of kafka, kafka stops, last"])

@@ -35,6 +35,11 @@ SERVER_FIXTURES = {
     "kube_server": "kube",
 }
 """The mark of a test that uses the fixture, directly or through another one."""
+PHASES = ("kube", "kafka", "postgres", "prometheus")
+"""Marks in the order in which tests with them run, the dearest server first; those with none of them are the
+last. A server whose phase is over for a worker is stopped: one that nobody uses takes 2 % of a core."""
+PHASE = pytest.StashKey[int]()
+"""The phase of a test and of its group, by its place in ``PHASES``."""
 
 _STARTS = (
     *(subprocess.Popen, subprocess.run, subprocess.call, subprocess.check_call, subprocess.check_output),
@@ -80,8 +85,10 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark each test by its servers, its target and its group, and put the longest first."""
-    turns: dict[pytest.Item, tuple[bool, int]] = {}
+    """Mark each test by its servers, its target and its group, and order them by phase, the longest first."""
+    turns: dict[pytest.Item, int] = {}
+    groups: dict[pytest.Item, str] = {}
+    phases: dict[str, int] = {}
     needs: dict[int, Needs] = {}
     for item in items:
         info = id(getattr(item, "_fixtureinfo", item))  # all cases of a test have one
@@ -102,11 +109,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 )
         group = group_on_kube(file) if "kube" in marks else need.shared
         if group or served or need.shares or quick:
-            item.add_marker(pytest.mark.xdist_group(group or file))
-        # Tests with servers come first, which mostly wait; then those of folders that take long.
+            group = group or file
+            item.add_marker(pytest.mark.xdist_group(group))
+        item.stash[PHASE] = min((at for at, mark in enumerate(PHASES) if mark in marks), default=len(PHASES))
+        groups[item] = name = group or item.nodeid
+        phases[name] = min(item.stash[PHASE], phases.get(name, len(PHASES)))
         folders = [number for number, folder in enumerate(_LONG_FOLDERS) if file.startswith(folder)]
-        turns[item] = (not served, min(folders, default=len(_LONG_FOLDERS)))
-    items.sort(key=turns.__getitem__)
+        turns[item] = min(folders, default=len(_LONG_FOLDERS))
+    for item, name in groups.items():  # a group runs as a whole
+        item.stash[PHASE] = phases[name]
+    items.sort(key=lambda item: (item.stash[PHASE], turns[item]))
 
 
 def group_on_kube(file: str) -> str:

@@ -20,16 +20,16 @@ _SCRIPT = "axe_playwright_python/axe.min.js"
 _VERSION = "4.12.1"
 _DOWNLOAD_S = 300
 SERIOUS = """(() => {
-  for (const alike of document.querySelectorAll(
-    ['.node', 'tbody tr'].map((each) => `${each}:nth-child(n+61):nth-last-child(n+41)`).join())) alike.remove();
+  const alike = ['.node', 'tbody tr'].map((each) => `${each}:nth-child(n+61):nth-last-child(n+41)`);
+  for (const each of document.querySelectorAll(alike.join())) each.remove();
   return axe.run(document, {resultTypes: ['violations'], elementRef: false})
     .then((seen) => seen.violations.filter((each) => ['serious', 'critical'].includes(each.impact))
       .map((each) => [each.id, each.nodes.length, each.nodes[0].html.slice(0, 200),
         each.nodes[0].failureSummary]));
 })()"""
 """What of an open page to which the script was given is serious, for a browser to work out. Of the grid of a
-fleet and of a table it looks at the first 60 and the last 40: those between are as these are, and are taken off
-the page before, as axe reads all that it has, also what it is told to leave out: 25 s of CPU for 1,250 nodes."""
+fleet and of a table it looks at the first 60 and the last 40. Those between are as these are, and are taken
+off the page: axe reads also what it is told to leave out, and took 25 s of CPU for a page of 1,250 nodes."""
 
 
 def axe_script() -> str:

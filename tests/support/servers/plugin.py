@@ -12,7 +12,7 @@
 =================  ===============================================================================
 
 A server starts when the first test asks for it, and serves all tests of that xdist worker: each has its own.
-It runs until the worker ends.
+It runs until no later phase of the tests wants it (``targets.PHASES``), or the worker ends.
 """
 
 import os
@@ -28,6 +28,28 @@ from tests.support.servers.kube.server import Kube
 from tests.support.servers.missing import ServerMissingError, skip_or_fail
 from tests.support.servers.postgres import Postgres
 from tests.support.servers.prometheus import Prometheus
+from tests.support.targets import PHASE, PHASES
+
+_STOPS = pytest.StashKey[list[tuple[int, Callable[[], None]]]]()
+"""How to stop each server that was started, by its phase."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[Any]:
+    """Stop servers whose phase is over. A test that wants one after all starts it again."""
+    done = yield
+    if nextitem is not None:
+        stops = item.config.stash.get(_STOPS, [])
+        for phase, stop in stops:
+            if phase < nextitem.stash[PHASE]:
+                stop()
+        item.config.stash[_STOPS] = [each for each in stops if each[0] >= nextitem.stash[PHASE]]
+    return done
+
+
+def stop_after(config: pytest.Config, mark: str, stop: Callable[[], None]) -> None:
+    """Have a server stopped when the phase of its mark is over."""
+    config.stash.setdefault(_STOPS, []).append((PHASES.index(mark), stop))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -62,18 +84,20 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 @pytest.fixture(scope="session")
-def kafka_server() -> Iterator[RunningBroker]:
+def kafka_server(pytestconfig: pytest.Config) -> Iterator[RunningBroker]:
     if url := os.environ.get("DUTYCYCLE_TEST_BROKER"):
         yield RunningBroker(url)
         return
     server = OwnBroker()
+    stop_after(pytestconfig, "kafka", server.stop)
     yield server
     server.discard()
 
 
 @pytest.fixture(scope="session")
-def secure_kafka_server() -> Iterator[RunningBroker]:
+def secure_kafka_server(pytestconfig: pytest.Config) -> Iterator[RunningBroker]:
     server = OwnBroker(secure=True)
+    stop_after(pytestconfig, "kafka", server.stop)
     yield server
     server.discard()
 
@@ -102,8 +126,9 @@ def topic_prefix(kafka_server: RunningBroker) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def postgres_server() -> Iterator[Postgres]:
+def postgres_server(pytestconfig: pytest.Config) -> Iterator[Postgres]:
     server = Postgres()
+    stop_after(pytestconfig, "postgres", server.stop)
     yield server
     server.discard()
 
@@ -138,8 +163,9 @@ def prometheus(tmp_path: Path) -> Iterator[Callable[..., Prometheus]]:
 
 
 @pytest.fixture(scope="session")
-def kube_server() -> Iterator[Kube]:
+def kube_server(pytestconfig: pytest.Config) -> Iterator[Kube]:
     server = Kube()
+    stop_after(pytestconfig, "kube", server.stop_all)
     yield server
     server.discard()
 

@@ -42,8 +42,8 @@ _STILL_S = 60
 """One GPU that does not move for so long shows no pause by which a training would be told from a loop."""
 LEAST_WORK_S = 1.0
 """Of work at full utilization. A GPU that did less has only started: it shows no kind of work."""
-_TRAINING = "training"
-_WORK = frozenset({_TRAINING, "inference", "interactive"})
+_TRAINING, _INTERACTIVE = "training", "interactive"  # who works by hand begins again and again
+_WORK = frozenset({_TRAINING, "inference", _INTERACTIVE})
 
 
 def choose_gpu_kind(
@@ -63,7 +63,7 @@ def choose_gpu_kind(
         least = borne_out + (1 - rhythm) * (_from_work(_TRAINS_FROM, history) - borne_out)
     kind = choose_kind(probabilities, before, least, _from_work(_STAYS_FROM, history))
     starts = history.work_s < LEAST_WORK_S or (still and history.worked_s < _STILL_S and history.moves <= 1)
-    if kind.kind in _WORK and starts:
+    if kind.kind in _WORK and (starts or (kind.kind == _INTERACTIVE and not history.began_again)):
         return KindEstimate(UNKNOWN_KIND, 1 - kind.confidence)
     return kind
 

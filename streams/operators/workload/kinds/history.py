@@ -8,6 +8,7 @@ from streams.operators.columns.arrays import Floats
 from streams.operators.workload.channels import (
     ABSENT_CODE,
     CHANNEL_ROW,
+    IDLE_PCT,
     SPAN_S,
     Codes,
     codes_from_text,
@@ -68,6 +69,13 @@ class GpuHistory:
         """Return for how many seconds the busiest GPU would have been full to do what it did."""
         mean = self._codes[0]
         return SPAN_S * int(mean[mean != ABSENT_CODE].sum(dtype=np.int64)) / 100
+
+    @property
+    def began_again(self) -> bool:
+        """Tell whether a GPU was used again after a span in which none was."""
+        used = self._codes[2][self._codes[2] != ABSENT_CODE] >= IDLE_PCT
+        begins = used & ~np.concatenate(([False], used[:-1]))
+        return int(begins.sum()) > 1
 
     @property
     def moves(self) -> int:

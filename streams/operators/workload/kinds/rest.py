@@ -16,15 +16,22 @@ _WORKS_PCT = 35.0
 _MOVES = 1.15
 """Power that varies by more in a minute is that of work."""
 _MEMORY_PCT = 1.0
+_COVERED = 0.5
+"""Share of the ticks that have to be known: sources miss some."""
+_NOTHING, _LEAST_PCT = 0.8, 1.0
+"""Share of the ticks in which an unused GPU does less than this: sources tell whole percents, and a screen,
+or a small model, is at a few of them all the time."""
 
 
 def is_unused(values: Floats, tick_s: float) -> bool:
     """Tell whether utilization was next to nothing in the last minute, and in the last two ticks at least,
-    and known in most of it: after a shorter time nobody can call a GPU idle."""
-    seconds = max(REST_S, int(2 * tick_s))
-    util = _known(values[_UTIL, -seconds:])
-    of_ticks = max(int(tick_s), 1) / max(tick_s, 1.0)  # a tick is of whole seconds
-    return bool(util.size >= 0.8 * of_ticks * seconds and util.max() < IDLE_PCT)
+    nothing at all in most of it, and known from its beginning: after a shorter time nobody can call a GPU
+    idle, and little work all the time is some."""
+    util = _recent(values, tick_s)[_UTIL]
+    if not _is_covered(util, tick_s):
+        return False
+    known = _known(util)
+    return bool(known.max() < IDLE_PCT and (known < _LEAST_PCT).mean() >= _NOTHING)
 
 
 def is_at_rest(values: Floats, tick_s: float, gpus: int) -> bool:
@@ -34,13 +41,13 @@ def is_at_rest(values: Floats, tick_s: float, gpus: int) -> bool:
 
     ``values``: of all channels by second, newest last.
     """
-    recent = values[:, -max(REST_S, int(2 * tick_s)) :]
-    util, watts = _known(recent[_UTIL]), _known(recent[_POWER])
-    if watts.size < 0.8 * recent.shape[1]:
+    recent = _recent(values, tick_s)
+    if not _is_covered(recent[_POWER], tick_s):
         return False
-    if not util.size:
+    watts = _known(recent[_POWER])
+    if not _known(recent[_UTIL]).size:
         return bool(watts.max() < _ASLEEP_W * max(gpus, 1))
-    if util.size < 0.8 * recent.shape[1] or util.max() >= IDLE_PCT:
+    if not is_unused(values, tick_s):
         return False
     memory, share = _known(recent[_MEMORY]), _known(recent[_SHARE])
     if memory.size and np.ptp(memory) > _MEMORY_PCT:
@@ -48,6 +55,18 @@ def is_at_rest(values: Floats, tick_s: float, gpus: int) -> bool:
     if share.size and share.mean() >= _WORKS_PCT:
         return False
     return bool(watts.max() <= max(_MOVES * watts.min(), watts.min() + 3))
+
+
+def _recent(values: Floats, tick_s: float) -> Floats:
+    return values[:, -max(REST_S, int(2 * tick_s)) :]
+
+
+def _is_covered(row: Floats, tick_s: float) -> bool:
+    """Tell whether half of the ticks of these seconds have a value, and one in the first fifth: a tick is of
+    whole seconds, and holds for those alone."""
+    known = ~np.isnan(row)
+    of_ticks = max(int(tick_s), 1) / max(tick_s, 1.0)
+    return bool(known.mean() >= _COVERED * of_ticks and known[: row.size // 5].any())
 
 
 def _known(row: Floats) -> Floats:

@@ -177,6 +177,25 @@ def test_a_gpu_is_unused_at_any_tick(tick_s: float, busy_s: int, unused: bool) -
     assert not is_unused(np.full_like(everything, np.nan), tick_s)
 
 
+@pytest.mark.parametrize("tick_s", [1, 1.3, 1.6, 2, 5, 10])
+def test_a_gpu_rests_though_its_source_misses_ticks(tick_s: float) -> None:
+    missing, everything = np.arange(240) // tick_s % 3 == 0, np.full((len(CHANNELS), 240), np.nan)
+    seen = np.zeros(240, bool)
+    moments = np.arange(0, 240, tick_s).astype(int)
+    seen[(moments[:, np.newaxis] + np.arange(int(tick_s))).clip(max=239)] = True
+    for name, value in (("busiest_gpu_util_pct", 0.0), ("power_w", 60.0), ("gpu_mem_pct", 20.0)):
+        everything[CHANNEL_ROW[name], seen & ~missing] = value
+    assert is_unused(everything, tick_s)
+    assert is_at_rest(everything, tick_s, 1)
+
+
+@pytest.mark.parametrize(("share", "unused"), [(0.1, True), (0.9, False)])
+def test_little_work_all_the_time_is_use_and_a_blip_is_none(share: float, unused: bool) -> None:
+    everything = np.full((len(CHANNELS), 240), np.nan)
+    everything[CHANNEL_ROW["busiest_gpu_util_pct"]] = np.where(np.arange(240) % 10 < 10 * share, 2.0, 0.0)
+    assert is_unused(everything, 1.0) == unused
+
+
 @pytest.mark.parametrize("second", [0, 4, 9])
 @pytest.mark.parametrize("tick_s", [5, 10])
 def test_a_gpu_at_rest_is_idle_wherever_in_a_span_its_ticks_come(tick_s: int, second: int) -> None:
@@ -298,6 +317,17 @@ def test_a_kernel_in_a_loop_on_one_gpu_is_no_training_in_its_first_minute() -> N
     for part in parts(values, 1):
         minutes.add(JoinedSpan(part, None))
         assert told(minutes)[0] == "unknown"
+
+
+@pytest.mark.parametrize(("uses", "kind"), [(1, "unknown"), (2, "interactive")])
+def test_who_works_by_hand_begins_again(uses: int, kind: str) -> None:
+    history, codes = GpuHistory(), np.full((len(CHANNELS), 60), ABSENT_CODE, np.uint8)
+    codes[CHANNEL_ROW["busiest_gpu_util_pct"]] = 0
+    for use in range(uses):
+        codes[CHANNEL_ROW["busiest_gpu_util_pct"], 10 + 20 * use : 20 + 20 * use] = 50
+    history.add(codes, 6)
+    person = np.eye(len(WORKLOAD_KINDS))[WORKLOAD_KINDS.index("interactive")]
+    assert choose_gpu_kind(person, None, history).kind == kind
 
 
 def test_no_gpu_is_called_idle_before_a_minute_and_a_loaded_model_is_said_soon_after() -> None:

@@ -32,7 +32,8 @@ def load(environ: Mapping[str, str], flags: Mapping[str, str] | None = None) -> 
             continue
         shown = "…" if field.metadata["secret"] or "@" in text else repr(text)
         try:
-            values[field.name] = value = field.metadata["parse"](text)
+            # A line's end or a space around it is of the Secret or the file that it stood in.
+            values[field.name] = value = field.metadata["parse"](text.strip())
         except ValueError as error:
             raise SettingError(f"{source}={shown}: {error}") from error
         if isinstance(value, Secret) and source.endswith("_FILE"):
@@ -55,7 +56,7 @@ def _source(
         return variable, environ[variable]
     if (path := environ.get(variable + "_FILE")) is not None:
         try:
-            return variable + "_FILE", Path(path).read_text(encoding="utf-8").strip()
+            return variable + "_FILE", Path(path).read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             raise SettingError(f"{variable}_FILE={path!r}: cannot be read: {error}") from error
     return variable, None

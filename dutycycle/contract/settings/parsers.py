@@ -23,7 +23,7 @@ _NODE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
 _DNS = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*")
 _NAMESPACE = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _LABEL_KEY = re.compile(r"(?:[a-z0-9.-]{1,253}/)?[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
-_SERIES_LABEL = re.compile(r"([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*(.+)")
+_SERIES_LABEL = re.compile(r"([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*([^\"]+)")
 _CLUSTER = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*(?:=[^\"\\\x00-\x1f]+)?")
 _NAME_PAIR = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)\s*=\s*([a-zA-Z_:][a-zA-Z0-9_:]*)")
 _METRIC = re.compile(r"[a-z][a-z0-9_]{0,60}")
@@ -38,6 +38,16 @@ def non_empty(value: str) -> str:
     if not value.strip():
         raise ValueError("is empty")
     return value
+
+
+def text(value: str) -> str:
+    """Return a name or path that is not empty. Quotes around it are those of a file that keeps them, and
+    ``~`` is known to shells alone."""
+    if value[:1] in ("'", '"') and value[-1:] == value[:1] and len(value) > 1:
+        raise ValueError("stands in quotes, which are part of it where no shell reads them: take them away")
+    if value.startswith("~"):
+        raise ValueError("begins with ~, which only a shell knows: give the whole path")
+    return non_empty(value)
 
 
 def secret(value: str) -> Secret:
@@ -115,7 +125,7 @@ def model_prices(value: str) -> tuple[tuple[str, float], ...]:
     prices: dict[str, float] = {}
     for pair in filter(None, map(str.strip, value.split(","))):
         name, equals, amount = (part.strip() for part in pair.partition("="))
-        if not equals or not name or {"%", "_"} & set(name) or name.lower() in map(str.lower, prices):
+        if not equals or not name or {"%", "_", ";"} & set(name) or name.lower() in map(str.lower, prices):
             raise ValueError(f"{pair}: expected each model once, with its price, such as H200=4.1,A100=2.5")
         prices[name] = price(amount)
     return tuple(prices.items())
@@ -317,7 +327,8 @@ def topic_prefix(value: str) -> str:
 def broker(value: str) -> str:
     """Parse ``kafka://host:port,host:port`` or ``kafka+ssl://…``; a bare ``host:port`` is taken as
     ``kafka://``."""
-    scheme, mark, hosts = value.rpartition("://")
+    scheme, mark, listed = value.rpartition("://")
+    hosts = re.sub(r"\s*,\s*", ",", listed)
     good = scheme in KAFKA_SCHEMES if mark else True
     if not good or not hosts or not all(map(_is_host_port, hosts.split(","))):
         raise ValueError("expected kafka://host:9092,host:9092, or kafka+ssl://… for TLS")
@@ -347,7 +358,8 @@ def listen(value: str) -> str:
 def http_url(value: str) -> str:
     """Return an ``http://`` or ``https://`` URL."""
     parts = urlsplit(value)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
+    is_whole = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    if not is_whole or parts.fragment or re.search(r"\s", value):
         raise ValueError("expected a URL such as http://prometheus:9090")
     return value.rstrip("/")
 

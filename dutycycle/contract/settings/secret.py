@@ -21,7 +21,7 @@ class Secret:
         """Return the text. While the file cannot be read, or is empty, the text before is good."""
         if self.file is not None:
             with suppress(OSError, UnicodeDecodeError):
-                self.text = Path(self.file).read_text(encoding="utf-8").strip() or self.text
+                self.text = Path(self.file).read_text(encoding="utf-8-sig").strip() or self.text
         return self.text
 
 

@@ -11,9 +11,10 @@ PASSWORD = "hunter2"
 SASL = {"DUTYCYCLE_SASL_MECHANISM": "PLAIN", "DUTYCYCLE_SASL_USERNAME": "u"}
 
 
-def test_a_secret_from_a_file_without_its_line_end(tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", [f"{PASSWORD}\n", f"{PASSWORD}\r\n", f"\ufeff{PASSWORD}\n"])
+def test_a_secret_from_a_file_without_its_line_end(content: str, tmp_path: Path) -> None:
     file = tmp_path / "password"
-    file.write_text(PASSWORD + "\n", encoding="utf-8")
+    file.write_text(content, encoding="utf-8", newline="")
     settings = load(SASL | {"DUTYCYCLE_SASL_PASSWORD_FILE": str(file)})
     assert settings.sasl_password == PASSWORD
 

@@ -7,19 +7,24 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from dutycycle.contract.errors import SettingError
-from dutycycle.contract.log import ProducerRecord
+from dutycycle.contract.log import ConsumerRecord, ProducerRecord
 from dutycycle.contract.settings.groups import Settings
-from dutycycle.contract.topics import TOPICS
+from dutycycle.contract.topics import TICK_TOPICS, TOPICS
 from dutycycle.contract.trace import TraceError, TraceRecord, TraceWriter
+from dutycycle.process import temporary_folder
 from dutycycle.progress import Progress
 from dutycycle.tables.writer import TRACE, TableWriter, writer
+from dutycycle.telemetry.events import SAMPLE_LATE
 from dutycycle.traces.samples import TraceSamples
+from dutycycle.traces.sorting import Sorting
 from dutycycle.words import counts_text
 from streams.local import LocalPipeline
 from streams.topology import stages
 
 DERIVED = "derived.jsonl.zst"
 """What a replay made, in the folder of a run of an experiment."""
+_MANY_LATE = 0.05
+"""Of all samples: a few are late in any cluster."""
 Write = Callable[[ProducerRecord], None]
 
 
@@ -33,12 +38,13 @@ def replay_in_process(
     records: str | None,
     keep_open: bool,
     skip_bad: bool = False,
+    sort: bool = False,
     quiet: bool = False,
 ) -> int:
     """Replay ``traces`` one after the other; what came before a damaged line is written all the same.
 
     ``form``: of ``out``. Tables hold the samples too; a trace has them already. ``skip_bad``: count damaged
-    lines and go on. ``quiet``: show no progress.
+    lines and go on. ``sort``: read all first, and take it in the order of time. ``quiet``: show no progress.
 
     Raises ``DutycycleError`` if there is no sample in them.
     """
@@ -60,7 +66,8 @@ def replay_in_process(
         writers = list(_writers(stack, settings, trace, records))
         damage: TraceError | None = None
         try:
-            for record in progress.track(read):
+            samples = progress.track(read)
+            for record in _in_order(samples, stack, settings.topic_prefix) if sort else samples:
                 if isinstance(trace, TableWriter):
                     topic = settings.topic_prefix + record.topic
                     trace.write(
@@ -76,6 +83,22 @@ def replay_in_process(
     for line in _summary(read, made, pipeline):
         print(line, file=sys.stderr)  # noqa: T201
     return 0
+
+
+def _in_order(samples: Iterable[ConsumerRecord], stack: ExitStack, prefix: str) -> Iterator[ConsumerRecord]:
+    """Yield samples in the order of time, and of one moment in their own. What does not fit in memory lies in
+    a folder until ``stack`` is closed."""
+    sorting = Sorting(stack.enter_context(temporary_folder()), prefix)
+    for sample in samples:
+        sorting.add(
+            TraceRecord(
+                topic=prefix + sample.topic, key=sample.key, payload=sample.value, offset=sorting.count,
+                ts_ms=sample.ts_ms,
+            )
+        )  # fmt: skip
+    for offset, record in enumerate(sorting.merged()):
+        topic = record.topic.removeprefix(prefix)
+        yield ConsumerRecord(topic, 0, offset, record.key, record.payload, record.ts_ms or 0)
 
 
 def _writers(
@@ -121,7 +144,13 @@ def _write(outs: Iterable[ProducerRecord], writers: list[Write], made: Counter[s
 
 
 def _summary(read: TraceSamples, made: Counter[str], pipeline: LocalPipeline) -> Iterator[str]:
+    late, ticks = pipeline.happened[SAMPLE_LATE.name], sum(read.tally[topic] for topic in TICK_TOPICS)
     for verb, tally in (("read", read.tally), ("made", made), ("noticed", pipeline.happened)):
         if tally or verb != "noticed":
             yield f"{verb}: {counts_text(tally)}"
     yield from read.left_out()
+    if late > _MANY_LATE * ticks:
+        yield (
+            f"{late} of {ticks} samples came after later ones, so no window, trend or cycle has them: is the "
+            "trace in the order of time? --sort takes it so"
+        )

@@ -41,6 +41,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--skip-bad", action="store_true", help="leave out lines that cannot be read, and say how many"
     )
+    parser.add_argument(
+        "--sort", action="store_true",
+        help="read all first, and take it in the order of time: for a trace that is not in it",
+    )  # fmt: skip
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     parser.add_argument("--speed", metavar="N", type=_positive, help="with --broker: N times real time")
     group = parser.add_argument_group("experiments")
@@ -97,6 +101,8 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         raise SettingError("--broker publishes the trace: --set, --grid and --score do not go with it")
     if to_broker and (args.out or args.setting_records or args.keep_open):
         raise SettingError("--broker publishes the trace: --out, --records and --keep-open do not go with it")
+    if args.sort and (to_broker or args.grid or args.score):
+        raise SettingError("--sort does not go with --broker, --grid and --score")
     to_tables = args.format != TRACE
     if to_tables and (to_broker or args.grid or args.score or not args.out):
         raise SettingError(f"--format {args.format} needs --out DIR, and no --broker, --grid or --score")
@@ -107,6 +113,8 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     if args.speed:
         raise SettingError("--speed needs --broker: in process a replay runs as fast as it can")
     is_folder = args.out and not to_tables and (args.out.endswith(os.sep) or Path(args.out).is_dir())
+    if args.sort and is_folder:
+        raise SettingError("--sort does not go with a folder of runs")
     if args.grid or args.score or is_folder:
         return _experiment(args, settings)
     from dutycycle.traces.replay import replay_in_process  # here, not above: --help need not wait for it
@@ -127,6 +135,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         records=records,
         keep_open=args.keep_open,
         skip_bad=args.skip_bad,
+        sort=args.sort,
         quiet=args.quiet,
     )
 

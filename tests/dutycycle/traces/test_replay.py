@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import random
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -198,3 +199,28 @@ def test_gzip_output_carries_no_time(trace: Path, tmp_path: Path) -> None:
     dutycycle("replay", trace, "--out", out)
     assert out.read_bytes()[4:8] == b"\0\0\0\0"
     assert gzip.decompress(out.read_bytes())
+
+
+@pytest.mark.parametrize("order", ["shuffled", "reversed"])
+def test_a_trace_that_is_not_in_the_order_of_time(order: str, tmp_path: Path) -> None:
+    """It is said what that costs; sorted it makes the same as one that is in order."""
+    samples = list(records(Shape(nodes=2, gpus=1, seconds=120)))
+    right, mixed = tmp_path / "right.jsonl", tmp_path / "mixed.jsonl"
+    write_trace(right, samples)
+    mixed_samples = samples[::-1]
+    if order == "shuffled":
+        random.Random(7).shuffle(mixed_samples)  # noqa: S311 - no secrets
+    write_trace(mixed, mixed_samples)
+    said, outs = {}, {}
+    for name, words in (
+        ("right", ["replay", right]), ("mixed", ["replay", mixed]), ("sorted", ["replay", mixed, "--sort"]),
+    ):  # fmt: skip
+        out = tmp_path / f"{name}.out.jsonl"
+        done = dutycycle(*words, "--out", out)
+        assert done.returncode == 0, done.stderr
+        said[name] = done.stderr.decode()
+        # Of one moment the nodes may come in another order.
+        outs[name] = sorted((one.topic, one.key or "", one.payload) for one in read_trace(str(out)))
+    assert outs["right"] == outs["sorted"] != outs["mixed"]
+    hint = "is the trace in the order of time? --sort takes it so"
+    assert {name for name, text in said.items() if hint in text} == {"mixed"}

@@ -67,10 +67,9 @@ class Device:
         self._reasons, self._temperature, self._sm_clock = (
             gate.event_reasons(), gate.temperature_c(), gate.sm_clock_mhz(),
         )  # fmt: skip
-        self._compute_processes, self._graphics_processes = (
-            gate.compute_processes(),
-            gate.graphics_processes(),
-        )
+        versions = gate.PROCESSES, gate.PROCESSES_BEFORE_R510
+        self._compute_processes = [gate.compute_processes(version) for version in versions]
+        self._graphics_processes = [gate.graphics_processes(version) for version in versions]
         self._now = Now.read()
         self._fields = FieldReader(activity)
         self._gpm = GpmReader(metrics_of("gpu", activity), "gpm")
@@ -126,7 +125,7 @@ class Device:
         begin("sm_clock", self._sm_clock)
         self._util_burst.ask(self.query, now)
         self._power_burst.ask(self.query, now)
-        begin("compute_processes", self._compute_processes)
+        begin("compute_processes", self._compute_processes[0])
 
     def ask_activity(self) -> None:
         """Ask for GPM's counters, which is asked of one GPU at a time."""
@@ -147,9 +146,11 @@ class Device:
         if util is None and not self._divided:
             self._note_mig_mode()
         self._model = self._model or printable(ask("model", gate.name) or "")
-        used, total = ask("memory", self._memory, gate.memory_with_reserved) or (None, None)
+        used, total = self.query.possible_memory(
+            "memory", ask("memory", self._memory, gate.memory_with_reserved)
+        )
         if self._graphics or not self._static:
-            self._graphics = ask("graphics_processes", self._graphics_processes)
+            self._graphics = ask("graphics_processes", *self._graphics_processes)
         power_limit_mw = self._ask_static("power_limit", gate.power_limit_mw)
         # In MIG mode the driver does not say whose a GPU's counters are; its slices have their own.
         activity = {} if self._divided else self._gpm.read(self.query, None, self.ref.uuid)
@@ -181,7 +182,7 @@ class Device:
             power_burst=self._power_burst.read(self.query, now, tick.ts_ms, tick.interval_ms),
             mig=self._mig.read(self.query, total) if self._divided else None,
             processes=read_processes(
-                ask("compute_processes", self._compute_processes), self._graphics, utilizations, identities
+                ask("compute_processes", *self._compute_processes), self._graphics, utilizations, identities
             ),
             **fields,
         )

@@ -401,14 +401,18 @@ def process_utilization() -> RowsCall[ProcessUtilization]:
     )
 
 
-def compute_processes() -> RowsCall[RunningProcess]:
+PROCESSES, PROCESSES_BEFORE_R510 = 3, 2
+"""Versions of the two calls for processes; both have the same rows."""
+
+
+def compute_processes(version: int) -> RowsCall[RunningProcess]:
     """Ask for processes with a compute context (nvidia-smi: type C); of a whole GPU, of all slices."""
-    return _running_processes("nvmlDeviceGetComputeRunningProcesses_v3")
+    return _running_processes(f"nvmlDeviceGetComputeRunningProcesses_v{version}")
 
 
-def graphics_processes() -> RowsCall[RunningProcess]:
+def graphics_processes(version: int) -> RowsCall[RunningProcess]:
     """Ask for processes with a graphics context (nvidia-smi: type G); one with both is in both (C+G)."""
-    return _running_processes("nvmlDeviceGetGraphicsRunningProcesses_v3")
+    return _running_processes(f"nvmlDeviceGetGraphicsRunningProcesses_v{version}")
 
 
 def _running_processes(name: str) -> RowsCall[RunningProcess]:

@@ -67,7 +67,7 @@ class MigReader:
 
     def _device(self, query: DeviceQuery, mig: _Slice, alone: bool) -> MigDevice:
         memory = query.ask("mig_memory", self._memory, gate.memory_with_reserved, of=mig.handle)
-        used, total = memory or (None, None)
+        used, total = query.possible_memory("mig_memory", memory)
         activity: dict[str, float | None] = {}
         if mig.instance is not None and alone:
             for name, value in self._gpm.read(query, mig.instance, mig.uuid).items():

@@ -182,14 +182,15 @@ def read_processes(
     utilizations: ProcessUtilizations | None,
     identities: ProcessIdentities,
 ) -> tuple[GpuProcess, ...] | None:
-    """Return every process in the GPU's lists or with utilization, by pid; None if none of these is known.
+    """Return every process in the GPU's lists or with utilization, by pid. None where there is none in what
+    is known, and it is not known which compute on it: nobody is no answer then.
 
     A process in the compute and in the graphics list is one process (nvidia-smi: type C+G).
     """
-    if compute is None and graphics is None and utilizations is None:
-        return None
     held = memory_by_pid([*(compute or ()), *(graphics or ())])
     pids = sorted({*held, *(utilizations.by_pid if utilizations else ())})
+    if compute is None and not pids:
+        return None
     return tuple(_process(pid, held.get(pid), utilizations, identities.of(pid)) for pid in pids)
 
 

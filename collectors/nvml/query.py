@@ -1,6 +1,7 @@
 """Asks one GPU. What it does not support is counted once and never asked again."""
 
 from collections.abc import Callable
+from math import inf
 from typing import Any, TypeVar
 
 from collectors.nvml.gate import DriverCall
@@ -63,6 +64,17 @@ class DeviceQuery:
         detail = f"{what} of {self.label} is {value:g}, which no GPU has: it is left out"
         self._telemetry.emit(NOT_MEASURED, detail, what=what, reason="out_of_range")
         return None
+
+    def possible_memory(self, what: str, memory: tuple[int, int] | None) -> tuple[int | None, int | None]:
+        """Return bytes used and in total. Absent, and counted, is the total where it is 0, with what is used
+        of it; and what is used where it is more than there is."""
+        if memory is None:
+            return None, None
+        used, total = memory
+        if total == 0:
+            self.possible(what, total, (1, inf))
+            return None, None
+        return (None if self.possible(what, used, (0, total)) is None else used), total
 
     def count_once(self, what: str, error: NvmlError) -> None:
         """Count, once for this GPU and reason, that ``what`` cannot be measured."""

@@ -185,14 +185,16 @@ class Session:
 
 def _list_devices(count: int) -> tuple[list[DeviceRef], dict[str, str]]:
     """Return the GPUs that can be listed, and the reasons of those that cannot, by "GPU <index>"."""
-    refs: list[DeviceRef] = []
+    refs: dict[str, DeviceRef] = {}
     failed: dict[str, str] = {}
     for index in range(count):
         try:
             handle = gate.device(index)
-            refs.append(DeviceRef(index, handle, gate.uuid(handle)))
+            ref = DeviceRef(index, handle, gate.uuid(handle))
+            if refs.setdefault(ref.uuid, ref) is not ref:
+                failed[f"GPU {index}"] = "same_uuid"  # as that of a clone of a virtual machine
         except DriverUnavailableError:
             raise
         except NvmlError as error:
             failed[f"GPU {index}"] = error.reason
-    return refs, failed
+    return list(refs.values()), failed

@@ -91,7 +91,7 @@ def test_more_rows_than_there_was_room_for(library: Library) -> None:
     """They are asked for once more at the first time, and at once from then on."""
     pids = [*range(1, 101)]
     processes(library, (100, []), (100, pids), (100, pids))
-    question = gate.compute_processes()
+    question = gate.compute_processes(gate.PROCESSES)
     for _ in range(2):
         question.ask(None)
         assert [process.pid for process in question(None)] == pids
@@ -100,7 +100,7 @@ def test_more_rows_than_there_was_room_for(library: Library) -> None:
 def test_rows_that_the_driver_counts_and_does_not_write(library: Library) -> None:
     """They are empty, and not those of the tick before."""
     processes(library, (2, [7, 8]), (2, [9]), (0, []))
-    question = gate.compute_processes()
+    question = gate.compute_processes(gate.PROCESSES)
     assert [[process.pid for process in question(None)] for _ in range(3)] == [[7, 8], [9, 0], []]
 
 
@@ -132,4 +132,4 @@ def test_a_process_of_unknown_memory(library: Library) -> None:
         return 0
 
     library["nvmlDeviceGetComputeRunningProcesses_v3"] = tell
-    assert gate.compute_processes()(None) == [RunningProcess(7, None, (0, 0))]
+    assert gate.compute_processes(gate.PROCESSES)(None) == [RunningProcess(7, None, (0, 0))]

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from collectors.nvml.types import (
 )
 from dutycycle.contract.catalogue import GPU_ROWS
 from tests.support.fakes.nvml.probe import Answer, Probe
-from tests.support.fakes.nvml.scenario import FakeGpu, FakeProcess, Scenario
+from tests.support.fakes.nvml.scenario import FakeGpu, FakeMig, FakeProcess, Scenario
 
 FIELDS_OF = {
     "nvmlDeviceGetName": ("model", ["model"]),
@@ -217,3 +218,28 @@ def test_what_one_gpu_refuses_the_other_still_answers(tmp_path: Path) -> None:
 def test_what_follows_from_a_return_code(code: int, kind: type[NvmlError], reason: str) -> None:
     error = nvml_error(code)
     assert (type(error), error.reason) == (kind, reason)
+
+
+@pytest.mark.parametrize(
+    ("used", "total", "known"),
+    [(0, 0, (None, None)), (9e9, 8e9, (None, 8e9)), (8e9, 8e9, (8e9, 8e9)), (0, 8e9, (0, 8e9))],
+)
+def test_memory_that_no_gpu_has(
+    used: float, total: float, known: tuple[float | None, float | None], tmp_path: Path
+) -> None:
+    """Nor a slice: 0 of 0 bytes is how a device says that it has none of its own."""
+    sizes: dict[str, Any] = {"mem_used": used, "mem_total": total}
+    divided = FakeGpu(
+        uuid="GPU-m",
+        values={"mig_mode": 1},
+        mig=[FakeMig(index=0, uuid="MIG-1", gi=1, profile="1g", **sizes)],
+    )
+    with Probe(tmp_path, Scenario(gpus=[FakeGpu(uuid="GPU-a", values=sizes), divided])) as probe:
+        answer = probe.tick()
+    (part,) = answer.gpus["GPU-m"].mig or ()
+    for device in (answer.gpus["GPU-a"], part):
+        assert (device.mem_used_bytes, device.mem_total_bytes) == known
+    counted = {
+        name: answer.counts.get(("not_measured", (name, "out_of_range"))) for name in ("memory", "mig_memory")
+    }
+    assert counted == dict.fromkeys(counted, None if known == (used, total) else 1)

@@ -87,6 +87,31 @@ def test_processes_of_all_lists_are_merged(tmp_path: Path) -> None:
     ]
 
 
+LISTS = [f"nvmlDeviceGet{kind}RunningProcesses_v3" for kind in ("Compute", "Graphics")]
+OLDER = [name.replace("_v3", "_v2") for name in LISTS]
+
+
+@pytest.mark.parametrize(
+    ("without", "code", "pids"),
+    [
+        (LISTS, "", [3, 5]),
+        ([*LISTS, *OLDER], "", None),
+        ([], "NOT_SUPPORTED", None),
+        ([], "TIMEOUT", None),
+    ],
+    ids=["before R510", "before R450", "not supported", "once"],
+)  # fmt: skip
+def test_a_gpu_whose_processes_cannot_be_listed_is_not_free(
+    without: list[str], code: str, pids: list[int] | None, tmp_path: Path
+) -> None:
+    processes = [FakeProcess(pid=5, mem=5e9), FakeProcess(pid=3, mem=3e9, kind="graphics")]
+    errors = {name: code for name in [*LISTS, *OLDER] if code and "Compute" in name}
+    gpu = FakeGpu(uuid="GPU-a", processes=processes if not code else processes[:1], errors=errors)
+    with Probe(tmp_path, Scenario(gpus=[gpu]), without=without) as probe:
+        listed = [probe.tick().gpu.processes for _ in range(2)][-1]
+    assert (listed and [process.pid for process in listed]) == pids
+
+
 def test_the_first_graphics_process_is_found_ten_ticks_later_at_most(tmp_path: Path) -> None:
     compute, graphics = FakeProcess(pid=5, mem=5e9), FakeProcess(pid=3, mem=3e9, kind="graphics")
     name = "nvmlDeviceGetGraphicsRunningProcesses_v3"
@@ -175,8 +200,8 @@ def test_without_utilization_processes_are_listed_and_not_idle(tmp_path: Path, c
 
 
 def test_without_any_list_processes_are_absent(tmp_path: Path) -> None:
-    functions = ["ProcessUtilization", "ComputeRunningProcesses_v3", "GraphicsRunningProcesses_v3"]
-    errors = {f"nvmlDeviceGet{function}": "NOT_SUPPORTED" for function in functions}
+    functions = ["nvmlDeviceGetProcessUtilization", *LISTS, *OLDER]
+    errors = dict.fromkeys(functions, "NOT_SUPPORTED")
     with Probe(tmp_path, world(FakeProcess(pid=1), errors=errors)) as probe:
         assert probe.tick().gpu.processes is None
 

@@ -98,3 +98,13 @@ EXPORT unsigned nvmlDeviceGetGraphicsRunningProcesses_v3(void *device, unsigned 
     DEVICE_CALL(device);
     return running(&call, 1, count, out);
 }
+
+EXPORT unsigned nvmlDeviceGetComputeRunningProcesses_v2(void *device, unsigned *count, ProcessInfo *out) {
+    DEVICE_CALL(device);
+    return running(&call, 0, count, out);
+}
+
+EXPORT unsigned nvmlDeviceGetGraphicsRunningProcesses_v2(void *device, unsigned *count, ProcessInfo *out) {
+    DEVICE_CALL(device);
+    return running(&call, 1, count, out);
+}

@@ -212,9 +212,10 @@ def test_a_trace_that_is_not_in_the_order_of_time(order: str, tmp_path: Path) ->
         random.Random(7).shuffle(mixed_samples)  # noqa: S311 - no secrets
     write_trace(mixed, mixed_samples)
     said, outs = {}, {}
-    for name, words in (
-        ("right", ["replay", right]), ("mixed", ["replay", mixed]), ("sorted", ["replay", mixed, "--sort"]),
-    ):  # fmt: skip
+    runs: dict[str, list[str | Path]] = {
+        "right": ["replay", right], "mixed": ["replay", mixed], "sorted": ["replay", mixed, "--sort"],
+    }  # fmt: skip
+    for name, words in runs.items():
         out = tmp_path / f"{name}.out.jsonl"
         done = dutycycle(*words, "--out", out)
         assert done.returncode == 0, done.stderr

@@ -6,12 +6,12 @@ import os
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any
 
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.kafka.clients import describe_failure
 from dutycycle.kafka.faust.app import ExactApp
 from dutycycle.kafka.faust.vitals import Vitals
+from dutycycle.kafka.reachability import StoppedError, run_until
 
 GRACE_S = 20.0
 """An asked-for end takes no longer than this: what is not done by then is done again after the next start."""
@@ -55,7 +55,8 @@ async def _run(
     start, or its work."""
     starting = asyncio.create_task(_start(app))
     try:
-        await _first(stop.wait(), app.failed.wait())
+        with suppress(StoppedError):
+            await run_until(stop, app.failed.wait())
         deadline = _Deadline(app)
         if app.failure is None:
             await _hand_in(app, last_work)
@@ -74,15 +75,6 @@ async def _start(app: ExactApp) -> None:
         await app.start()
     except Exception as error:  # noqa: BLE001 - Faust starts everything in here; whatever it was, it ends us
         app.fail(f"cannot start: {describe_failure(error)}")
-
-
-async def _first(*waits: Awaitable[Any]) -> None:
-    tasks = [asyncio.ensure_future(wait) for wait in waits]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
 
 
 async def _hand_in(app: ExactApp, last_work: Callable[[], Awaitable[None]] | None) -> None:

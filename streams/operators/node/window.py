@@ -123,28 +123,23 @@ class WindowBank:
         self._highs = self._rows if self._highs is before else moved(self._highs)
 
     def advance(self, watermark_ms: float) -> list[ClosedWindow]:
-        """Close the windows whose end and lateness the watermark has passed, by end and then by size."""
+        """Close the windows whose end and lateness the watermark has passed, by end and then by size; with
+        infinity all of them."""
         if watermark_ms < self._due:
             return []
         ready = [(s + size, size, s) for s, size in self._open if s + size + self._lateness <= watermark_ms]
-        closed = [self._close(start, size) for _, size, start in sorted(ready)]
+        closed = []
+        for end, size, start in sorted(ready):
+            figures = np.empty((self._rows.shape[1], len(FIGURES)))
+            window_figures(
+                self._times[: self._used], self._rows, self._highs, start, end, self._powers,
+                self._last[self._sizes.index(size)], figures,
+            )  # fmt: skip
+            closed.append(ClosedWindow(size, start, figures))
         self._open.difference_update((start, size) for _, size, start in ready)
         self._due = min((s + size + self._lateness for s, size in self._open), default=float("inf"))
         self._forget()
         return closed
-
-    def close(self) -> list[ClosedWindow]:
-        """Close every open window: the input has ended."""
-        return self.advance(float("inf"))
-
-    def _close(self, start: int, size: int) -> ClosedWindow:
-        figures = np.empty((self._rows.shape[1], len(FIGURES)))
-        last = self._last[self._sizes.index(size)]
-        window_figures(
-            self._times[: self._used], self._rows, self._highs, start, start + size, self._powers, last,
-            figures,
-        )  # fmt: skip
-        return ClosedWindow(size, start, figures)
 
     def _forget(self) -> None:
         """Drop the rows from before all open windows."""

@@ -62,18 +62,13 @@ class WindowRecords:
         for column, window_series in enumerate(series):
             if window_series.metric not in CAPACITIES:
                 columns.setdefault((window_series.kind, window_series.member), []).append(column)
-        self._subjects = [
-            self._subject(kind, member, tuple(series[column].metric for column in of))
-            for (kind, member), of in columns.items()
-        ]
+        self._subjects = []
+        for (kind, member), of in columns.items():
+            subject, metrics = subject_of(self._node, kind, member), tuple(series[at].metric for at in of)
+            head = b'{"v":1,"subject":%b,"source":%b' % (encode(subject), self._source)
+            self._subjects.append(_Subject(subject.key, head, metrics))
         self._columns = np.array([column for of in columns.values() for column in of], np.int64)
         self._known, self._form = b"", self._form_of([0] * len(self._columns))
-
-    def _subject(self, kind: str, member: str, metrics: tuple[str, ...]) -> _Subject:
-        subject = subject_of(self._node, kind, member)
-        return _Subject(
-            subject.key, b'{"v":1,"subject":%b,"source":%b' % (encode(subject), self._source), metrics
-        )
 
     def of(self, window: ClosedWindow) -> list[Emission]:
         """Return a record of each subject of which anything was measured in the window."""

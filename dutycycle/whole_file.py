@@ -1,8 +1,10 @@
 """Writes files that are there as a whole, or not at all."""
 
-from collections.abc import Iterator, Sequence
+import csv
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from dutycycle.contract.errors import DutycycleError, SettingError
 
@@ -39,3 +41,13 @@ def whole_file(path: Path) -> Iterator[Path]:
         except OSError:  # its folder cannot be written: then there is nothing either
             if partial.exists():
                 raise
+
+
+def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write rows below a line with all of their names, in the order in which these come; what a row lacks is
+    empty. Raises ``DutycycleError``."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    with whole_file(path) as whole, whole.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, names, restval="", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)

@@ -1,6 +1,5 @@
 """Writes the scores of all runs: as text on the screen, and as CSV and text in the folder."""
 
-import csv
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
@@ -8,7 +7,7 @@ from typing import Any
 
 from dutycycle.contract.records.models import BUILT_IN
 from dutycycle.experiments.plan import PlannedRun
-from dutycycle.whole_file import whole_file
+from dutycycle.whole_file import whole_file, write_csv
 from dutycycle.words import aligned
 
 Row = dict[str, Any]
@@ -28,10 +27,8 @@ def write_tables(runs: Sequence[PlannedRun], out: str) -> str:
         _joined(_head(run, varied), row) for run, done in finished_runs for row in done["scores"]["forecasts"]
     ]
     folder = Path(out)
-    with whole_file(folder / "scores.csv") as path:
-        _write_csv(path, scores)
-    with whole_file(folder / "forecasts.csv") as path:
-        _write_csv(path, forecasts)
+    write_csv(folder / "scores.csv", scores)
+    write_csv(folder / "forecasts.csv", forecasts)
     # A row for each forecaster of a metric that a model forecasts, with a column for each horizon.
     metrics = {row["metric"] for row in forecasts if row["forecaster"] != BUILT_IN}
     rows: dict[tuple[Any, ...], Row] = {}
@@ -102,14 +99,6 @@ def _row(scores: dict[str, Any], noticed: dict[str, int]) -> Row:
         | {"windows": "equal" if windows["equal"] else "DIFFER"}
         | ({"noticed": happened} if happened else {})
     )
-
-
-def _write_csv(path: Path, rows: Sequence[Row]) -> None:
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, names, restval="", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
 
 
 def _text(rows: Sequence[Row]) -> str:

@@ -1,15 +1,13 @@
-"""Writes results as a table, and as rows of a CSV."""
+"""Makes a table of results for people, and rows of all figures for programs."""
 
-import csv
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from dutycycle.schedule.compare import Result, ratios
 from dutycycle.schedule.figures import ScheduleFigures
 from dutycycle.schedule.ways import WAYS
-from dutycycle.whole_file import whole_file
 from dutycycle.words import rounded_duration
 
 HEADERS = (
@@ -44,13 +42,9 @@ def legend(ways: Sequence[str]) -> str:
     return "\n".join(f"{way:{width}}  {WAYS[way][0]}" for way in ways)
 
 
-def write_csv(results: Sequence[Result], path: Path) -> None:
-    """Write a row a seed and way. Raises ``DutycycleError``."""
-    rows = [{"seed": result.seed, "way": result.way, **result.figures.by_name()} for result in results]
-    with whole_file(path) as whole, whole.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
+def figures_of(results: Sequence[Result]) -> list[dict[str, Any]]:
+    """Return a row a seed and way, with all figures by name."""
+    return [{"seed": result.seed, "way": result.way, **result.figures.by_name()} for result in results]
 
 
 def _mean(figures: Sequence[ScheduleFigures], name: str) -> float:

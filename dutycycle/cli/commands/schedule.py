@@ -14,11 +14,12 @@ from dutycycle.contract.settings.groups import Settings
 from dutycycle.progress import Progress
 from dutycycle.schedule.compare import compare
 from dutycycle.schedule.generator import Generator
-from dutycycle.schedule.text import HEADERS, legend, rows_of, write_csv
+from dutycycle.schedule.text import HEADERS, figures_of, legend, rows_of
 from dutycycle.schedule.traces.formats import FORMATS, workload_of
 from dutycycle.schedule.traces.reading import SHOWN, Wrong
 from dutycycle.schedule.ways import BANDS, WAYS
 from dutycycle.schedule.workload import JobTrace
+from dutycycle.whole_file import write_csv
 from sinks.scheduling.core.policy import Policy
 from sinks.scheduling.policy_file import read_policy
 
@@ -101,7 +102,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     if args.out:
         from dutycycle.schedule.pictures import draw  # here, not above: it takes a second
 
-        write_csv(results, args.out / "figures.csv")
+        write_csv(args.out / "figures.csv", figures_of(results))
         draw(results, args.out / "schedule.png")
     return 0
 

@@ -24,20 +24,14 @@ from dutycycle.report.page import PageTable, Report
 from dutycycle.report.view import GpuView, View
 from dutycycle.traces.frames import Buckets, Floats, Frame
 from dutycycle.web.jobs import JobUse, insight_of, job_use
+from dutycycle.web.ledger_means import LEDGER_MEANS, LedgerMean
 from dutycycle.web.questions import DAY_MS
-from dutycycle.web.subject.past import charts_of_prometheus, quotient, share_of
+from dutycycle.web.subject.past import charts_of_prometheus
 from dutycycle.words import bytes_text, digits, percent_text
 from sinks.records.jobs import GPU_TIME, JobRecord, read_gpu_time, read_job, read_pods
 from sinks.records.location import default_records_url
 from sinks.records.usage import hours_since
 
-_HOURLY = {
-    "gpu_util_pct": ("gpu_busy_s", "gpu_idle_s", True),
-    "power_w": ("energy_j", "gpu_s", False),
-    "sm_active_pct": ("gpu_sm_s", "gpu_sm_known_s", False),
-    "tensor_active_pct": ("gpu_tensor_s", "gpu_tensor_known_s", False),
-}
-"""By metric the columns of the ledger whose quotient it is; True: the quotient of the first by both."""
 _MOST_LINES = 16
 """With more GPUs a chart has their mean, and a band from the least to the most."""
 _MOST_ROWS = 256
@@ -159,7 +153,7 @@ def _use_of(gpu: _LedgerGpu) -> GpuUse:
     row = gpu.total
 
     def mean(metric: str) -> float | None:
-        value = _value_of(metric, row)
+        value = LEDGER_MEANS[metric].of(row)
         return None if np.isnan(value) else value
 
     return GpuUse(
@@ -170,14 +164,6 @@ def _use_of(gpu: _LedgerGpu) -> GpuUse:
         of_peak_mean=None, mem_copy_max=None, mem_max=None, mem_total=None, power_mean=mean("power_w"),
         power_max=None, temp_max=None, throttled=None,
     )  # fmt: skip
-
-
-def _value_of(metric: str, row: Mapping[str, Any]) -> float:
-    """Return the mean of a metric over the time in which it was known; NaN where it never was."""
-    above, below, of_both = _HOURLY[metric]
-    if metric == "power_w":
-        return quotient(row[above], row[below])
-    return share_of(row, above, below, of_rest=of_both)
 
 
 def _charts_of(
@@ -200,7 +186,7 @@ def _charts_of(
             notes.append(f"From Prometheus, of its GPUs and all who used them meanwhile: {titles}.")
     of_ledger = [
         chart
-        for metric in _HOURLY
+        for metric in LEDGER_MEANS
         if (chart := _ledger_chart(metric, gpus, span, step_ms)) is not None
         and chart.id not in {other.id for other in charts}
     ]
@@ -248,7 +234,7 @@ def _by_step(metric: str, gpus: Sequence[_LedgerGpu], start_ms: int, count: int,
         for at_ms, row in gpu.steps.items():
             at = (at_ms - start_ms) // step_ms
             if 0 <= at < count:
-                values[place, at] = _value_of(metric, row)
+                values[place, at] = LEDGER_MEANS[metric].of(row)
     return values
 
 
@@ -312,7 +298,7 @@ def _peak_texts(metric: str, peak: Any) -> tuple[str, str]:
 
 def _measures_of(job: JobUse, gpus: Sequence[_LedgerGpu]) -> Iterator[tuple[str, Measure]]:
     """Yield what it is compared by. The noise is that between its hours, of one with six hours or more."""
-    means = {metric: _mean_of(metric, gpus) for metric in _HOURLY}
+    means = {metric: _mean_of(mean, gpus) for metric, mean in LEDGER_MEANS.items()}
     pace, power = relative_error(means["gpu_util_pct"]), relative_error(means["power_w"])
     both = None if pace is None or power is None else hypot(pace, power)
     amounts = (
@@ -329,18 +315,17 @@ def _measures_of(job: JobUse, gpus: Sequence[_LedgerGpu]) -> Iterator[tuple[str,
             yield metric, measure
 
 
-def _mean_of(metric: str, gpus: Sequence[_LedgerGpu]) -> Measure | None:
+def _mean_of(mean: LedgerMean, gpus: Sequence[_LedgerGpu]) -> Measure | None:
     """Return the mean over its GPUs and known time, with the standard error by its hours or days."""
-    above, below, _ = _HOURLY[metric]
-    sums: dict[int, dict[str, float]] = defaultdict(lambda: dict.fromkeys((above, below), 0.0))
+    sums: dict[int, dict[str, float]] = defaultdict(lambda: dict.fromkeys(mean.columns, 0.0))
     for at_ms, row in (item for gpu in gpus for item in gpu.steps.items()):
-        amount, seconds = row[above], row[below]
-        if amount is not None and seconds is not None:
-            sums[at_ms][above] += amount
-            sums[at_ms][below] += seconds
-    by_step = np.array([_value_of(metric, sums[at_ms]) for at_ms in sorted(sums)])
+        known = {column: value for column in mean.columns if (value := row[column]) is not None}
+        if len(known) == len(mean.columns):
+            for column, value in known.items():
+                sums[at_ms][column] += value
+    by_step = np.array([mean.of(sums[at_ms]) for at_ms in sorted(sums)])
     by_step = by_step[np.isfinite(by_step)]
     if not len(by_step):
         return None
-    whole = {name: sum(of_step[name] for of_step in sums.values()) for name in (above, below)}
-    return Measure(_value_of(metric, whole), error_of_mean(by_step[:, np.newaxis]))
+    whole = {column: sum(of_step[column] for of_step in sums.values()) for column in mean.columns}
+    return Measure(mean.of(whole), error_of_mean(by_step[:, np.newaxis]))

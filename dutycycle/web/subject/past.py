@@ -19,6 +19,7 @@ from dutycycle.report.charts.chart import Chart, Line, scaled, unit_of
 from dutycycle.report.charts.plot import Figure, figure_of
 from dutycycle.telemetry.metrics import PREFIX
 from dutycycle.traces.frames import Buckets, buckets
+from dutycycle.web.ledger_means import LEDGER_MEANS
 from sinks.records.query import gpu_events
 from sinks.records.usage import UsageQuery, usage
 
@@ -31,12 +32,8 @@ _POINTS = 360
 _ANSWER_S = 10
 _PLAIN = re.compile(r"[\w.:/-]+")
 """UUIDs of GPUs. A query is text, so what is none of these does not come into one."""
-_USED = {
-    "busy": ("gpu_busy_s", "gpu_idle_s"),
-    "SM activity": ("gpu_sm_s", "gpu_sm_known_s"),
-    "tensor activity": ("gpu_tensor_s", "gpu_tensor_known_s"),
-}
-"""Of each line the seconds, and those in which it was known; of busy those in which it was idle."""
+_USED = {"busy": "gpu_util_pct", "SM activity": "sm_active_pct", "tensor activity": "tensor_active_pct"}
+"""Of each line the metric."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,35 +109,19 @@ def _of_ledger(rows: Sequence[Mapping[str, Any]], start_ms: int, end_ms: int) ->
     places = [(hour_ms - start_ms) // HOUR_MS for hour_ms in hours]
     count = (end_ms - start_ms) // HOUR_MS + 1
 
-    def line(name: str, place: int, values: Sequence[float]) -> Line | None:
+    def line(name: str, place: int, metric: str) -> Line | None:
         means = np.full(count, np.nan)
-        means[places] = values
+        means[places] = [LEDGER_MEANS[metric].of(row) for row in rows]
         if not np.isfinite(means).any():
             return None
         return Line(name, "", place, Buckets(start_ms, HOUR_MS, means, means, means, exact=True))
 
-    shares = [
-        line(name, place, [share_of(row, *columns, of_rest=name == "busy") for row in rows])
-        for place, (name, columns) in enumerate(_USED.items())
-    ]
+    shares = [line(name, place, metric) for place, (name, metric) in enumerate(_USED.items())]
     if lines := [share for share in shares if share is not None]:
         yield Chart("past-use", "GPU use by hour", "%", lines, most=100)
-    watts = line("", 0, [quotient(row["energy_j"], row["gpu_s"]) for row in rows])
+    watts = line("", 0, "power_w")
     if watts is not None:
         yield Chart("past-power", "Power of a GPU by hour", "W", [watts])
-
-
-def share_of(row: Mapping[str, Any], used: str, known: str, *, of_rest: bool) -> float:
-    """Tell the percent of the known time; ``of_rest``: that is used and ``known`` together."""
-    seconds, others = row[used], row[known]
-    if seconds is None or others is None:
-        return np.nan
-    return 100 * quotient(seconds, seconds + others if of_rest else others)
-
-
-def quotient(value: float | None, seconds: float | None) -> float:
-    """Return an amount by its time; NaN where one is not known, or there was no time."""
-    return np.nan if value is None or not seconds else value / seconds
 
 
 def charts_of_prometheus(

@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Callable, Mapping
+from math import isnan
 from typing import Any
 
 from dutycycle.cli import arguments, history
@@ -11,7 +12,7 @@ from dutycycle.contract.records.hours import HOUR_MS
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.units import GIB, JOULES_PER_KWH
 from sinks.records.location import default_records_url
-from sinks.records.usage import GROUPS, USAGE_SUMS, UsageQuery, group_text, usage
+from sinks.records.usage import GROUPS, LEDGER_MEANS, USAGE_SUMS, LedgerMean, UsageQuery, group_text, usage
 
 EXAMPLE = """dutycycle usage --by team --since 7d
 dutycycle usage --by namespace,day --since 30d --format csv > usage.csv"""
@@ -77,21 +78,9 @@ def _untouched(row: Row) -> str:
     return _number(row["gpu_untouched_s"] or None, 3600)
 
 
-def _share(row: Row) -> str:
-    """Return busy time in percent of the time of which that is known; nothing where it is of none."""
-    known = (row["gpu_busy_s"] or 0.0) + (row["gpu_idle_s"] or 0.0)
-    return f"{100 * row['gpu_busy_s'] / known:.0f} %" if known else ""
-
-
-def _active(what: str) -> Callable[[Row], str]:
-    """Return what gives the activity of the multiprocessors or the tensor cores, or work, of the time of
-    which it is known."""
-
-    def share(row: Row) -> str:
-        known = row[f"gpu_{what}_known_s"]
-        return f"{100 * row[f'gpu_{what}_s'] / known:.0f} %" if known else ""
-
-    return share
+def _share(mean: LedgerMean) -> Callable[[Row], str]:
+    """Return what gives a mean in percent; nothing where it is not known."""
+    return lambda row: "" if isnan(share := mean.of(row)) else f"{share:.0f} %"
 
 
 def _number(value: float | None, unit: float) -> str:
@@ -105,10 +94,10 @@ _COLUMNS: tuple[tuple[str, Callable[[Row], str]], ...] = (
     ("idle", _hours("gpu_idle_s")),
     ("untouched", _untouched),
     ("unknown", _unknown),
-    ("busy of it", _share),
-    ("working of it", _active("working")),
-    ("SM of it", _active("sm")),
-    ("tensor of it", _active("tensor")),
+    ("busy of it", _share(LEDGER_MEANS["gpu_util_pct"])),
+    ("working of it", _share(LedgerMean("gpu_working_s", ("gpu_working_known_s",)))),
+    ("SM of it", _share(LEDGER_MEANS["sm_active_pct"])),
+    ("tensor of it", _share(LEDGER_MEANS["tensor_active_pct"])),
     ("requested", _hours("gpu_requested_s")),
     ("kWh", lambda row: _number(row["energy_j"], JOULES_PER_KWH)),
     ("CPU h", _hours("cpu_s")),

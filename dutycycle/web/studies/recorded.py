@@ -24,13 +24,12 @@ from dutycycle.report.page import PageTable, Report
 from dutycycle.report.view import GpuView, View
 from dutycycle.traces.frames import Buckets, Floats, Frame
 from dutycycle.web.jobs import JobUse, insight_of, job_use
-from dutycycle.web.ledger_means import LEDGER_MEANS, LedgerMean
 from dutycycle.web.questions import DAY_MS
 from dutycycle.web.subject.past import charts_of_prometheus
 from dutycycle.words import bytes_text, digits, percent_text
 from sinks.records.jobs import GPU_TIME, JobRecord, read_gpu_time, read_job, read_pods
 from sinks.records.location import default_records_url
-from sinks.records.usage import hours_since
+from sinks.records.usage import LEDGER_MEANS, LedgerMean, hours_since
 
 _MOST_LINES = 16
 """With more GPUs a chart has their mean, and a band from the least to the most."""

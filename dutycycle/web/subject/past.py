@@ -19,9 +19,8 @@ from dutycycle.report.charts.chart import Chart, Line, scaled, unit_of
 from dutycycle.report.charts.plot import Figure, figure_of
 from dutycycle.telemetry.metrics import PREFIX
 from dutycycle.traces.frames import Buckets, buckets
-from dutycycle.web.ledger_means import LEDGER_MEANS
 from sinks.records.query import gpu_events
-from sinks.records.usage import UsageQuery, usage
+from sinks.records.usage import LEDGER_MEANS, UsageQuery, usage
 
 if TYPE_CHECKING:
     from collectors.prometheus.query import Prometheus

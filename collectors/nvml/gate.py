@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from ctypes import byref, c_int32, c_uint, c_ulonglong, c_void_p, cast, create_string_buffer, memmove, sizeof
 from itertools import islice
 from math import isfinite
-from struct import Struct, pack, unpack
+from struct import Struct, pack
 from typing import Any, Generic, TypeVar
 
 import pynvml
@@ -51,6 +51,8 @@ _VALUE_OF_TYPE = {
 # tenth of all that a collector did. The names are the binding's.
 SAMPLE = {number: Struct(f"@Q{value}") for number, (value, _) in _VALUE_OF_TYPE.items()}
 """``c_nvmlSample_t`` by the type of its value: stamp and value."""
+_UNION = {number: (Struct(f"@{value}"), bits) for number, (value, bits) in _VALUE_OF_TYPE.items()}
+"""NVML's union by the type of its value, and the bits that this counts with."""
 PROCESS_UTILIZATION = Struct("@IQII8x")
 """``c_nvmlProcessUtilizationSample_t``: pid, stamp, multiprocessors and memory in percent."""
 PROCESS_INFO = Struct("@IQII")
@@ -447,10 +449,10 @@ def _field_value(kind: int, code: int, value: bytes) -> FieldValue | NvmlError:
     if code:
         return nvml_error(code)
     try:
-        letter, bits = _VALUE_OF_TYPE[_known_type(kind)]
+        layout, bits = _UNION[_known_type(kind)]
     except UnsupportedError as error:
         return error
-    (number,) = unpack(f"@{letter}", value)
+    (number,) = layout.unpack(value)
     return FieldValue(int(number), bits) if isfinite(number) else NoDataError("no_data")
 
 

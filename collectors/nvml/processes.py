@@ -107,10 +107,11 @@ class ProcessUtilizations:
         unknown."""
         utilization = self.by_pid.get(pid)
         if utilization is not None:
+            sm_pct, mem_copy_pct = utilization.sm_pct, utilization.mem_copy_pct
+            if max(sm_pct, mem_copy_pct) <= PCT[1]:  # they have no sign
+                return sm_pct, mem_copy_pct
             possible = self._query.possible
-            return possible("process_util", utilization.sm_pct, PCT), possible(
-                "process_util", utilization.mem_copy_pct, PCT
-            )
+            return possible("process_util", sm_pct, PCT), possible("process_util", mem_copy_pct, PCT)
         return (0, 0) if self.covers_period else (None, None)
 
 

@@ -31,10 +31,9 @@ class DeviceQuery:
 
         ``calls`` go from the newest API to the oldest. ``of``: a MIG slice of this GPU to ask instead.
         """
-        first = self._unsupported.get(what, 0)
-        for number, call in enumerate(calls[first:], start=first):
+        for number in range(self._unsupported.get(what, 0), len(calls)):
             try:
-                return call(self.handle if of is None else of)
+                return calls[number](self.handle if of is None else of)
             except NoDataError:
                 return None
             except TransientError as error:

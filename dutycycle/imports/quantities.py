@@ -297,9 +297,8 @@ class Column:
 
     def read_value(self, cell: str) -> Any:
         """Give the value; None for what was not measured or no GPU has. Raises ``ValueError``."""
-        words = logged.WORDS.get(self.field, {})
-        if cell.lower() in words:
-            return words[cell.lower()]
+        if (number := logged.read_word(self.field, cell)) is not None:
+            return number
         if not is_measured(cell):
             return None
         quantity = self._quantity

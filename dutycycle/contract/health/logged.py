@@ -58,6 +58,15 @@ WORDS: Mapping[str, Mapping[str, int]] = {
 """NVIDIA's numbers by the words of nvidia-smi."""
 
 
+def read_word(field: str, text: str) -> int | None:
+    """Return NVIDIA's number for a word of nvidia-smi; None for what is no word of the field. Some drivers
+    put the end of its name before it: ``state  Completed``."""
+    words = text.lower().split()
+    if words[:1] == [field.rpartition("_")[2]]:
+        del words[0]
+    return WORDS.get(field, {}).get(" ".join(words))
+
+
 def read_flag(text: str) -> bool:
     """Read ``Yes``, ``No``, or a number. Raises ``ValueError``."""
     known = {"yes": True, "no": False, "pending": True, "true": True, "false": False}

@@ -705,9 +705,10 @@ def test_counters_of_what_held_the_clocks_down_and_words_of_nvidia_smi_are_read(
 2026/11/28 10:00:00.000, 1, 9000 us, 0 us, 5 us, 0 us, [N/A], N/A, N/A
 2026/11/28 10:00:02.000, 0, 501000 us, 0 us, 5 us, 2000010 us, [N/A], Drain and Reset, In Progress
 2026/11/28 10:00:02.000, 1, 8000 us, 0 us, 5 us, 0 us, [N/A], Reset, Later Words
+2026/11/28 10:00:02.000, 2, [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], state  Completed
 """
     reader = smi()
-    first, other, second, began_anew = (row.fields for row in rows(reader, log))
+    first, other, second, began_anew, with_name = (row.fields for row in rows(reader, log))
     assert first == {"index": 0, "recovery_action": 0, "fabric_state": 3}
     assert other == {"index": 1}
     assert second == {
@@ -716,5 +717,6 @@ def test_counters_of_what_held_the_clocks_down_and_words_of_nvidia_smi_are_read(
     }  # fmt: skip
     zero = {"sync_boost_pct": 0, "sw_thermal_pct": 0, "hw_thermal_pct": 0}
     assert began_anew == {"index": 1, "recovery_action": 1} | zero
+    assert with_name == {"index": 2, "fabric_state": 3}, "as nvidia-smi writes it on a GB200"
     assert reader.notes.unused == ()
     assert reader.notes.unreadable == {"fabric.state": (1, "'Later Words' is no fabric_state")}

@@ -23,7 +23,8 @@ class TickBlock:
     largest value since the last tick, from the driver's bursts where there are any. ``facts``: what has
     no window; of each GPU its power limit in watts and whether power and heat hold its
     clocks down (0 or 100), of a host the share of its CPUs that is busy, in percent. ``value_highs`` (k, n):
-    as ``highs``, of the values; ``values`` itself where no tick has bursts.
+    as ``highs``, of the values, and ``readings`` (k, n): what a GPU read at the moment of the tick, where the
+    value is the mean of bursts; both are ``values`` itself where no tick has bursts.
     """
 
     def __init__(self, ticks: Sequence[TickRow]) -> None:
@@ -56,8 +57,17 @@ class TickBlock:
     @cached_property
     def value_highs(self) -> Floats:
         """See the class."""
-        begin = self.layout.begins.value_highs
-        return self.values if begin == self._rows.shape[1] else self._part(begin, len(self.layout.series))
+        return self._burst_part(0)
+
+    @cached_property
+    def readings(self) -> Floats:
+        """See the class."""
+        return self._burst_part(1)
+
+    def _burst_part(self, number: int) -> Floats:
+        """Return one of the parts that are there where ticks have bursts, else the values."""
+        begin, size = self.layout.begins.value_highs, len(self.layout.series)
+        return self.values if begin == self._rows.shape[1] else self._part(begin + number * size, size)
 
     def bursts(self) -> list[tuple[int, tuple[tuple[Series, Any], ...]]]:
         """Return the bursts of the ticks that have any, with their times."""

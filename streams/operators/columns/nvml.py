@@ -120,8 +120,8 @@ def _columns(
     cells: Floats, pairs: Floats, pair_ends: Ints, sampled_cells: Ints, interval_ms: float, plan: Ints,
     held_down: Floats, out: Floats,
 ) -> None:  # fmt: skip
-    """Write values, tallies, highs, facts and value highs of a tick one after the other into ``out``. Value
-    highs are written if there is room.
+    """Write values, tallies, highs, facts, value highs and readings of a tick one after the other into
+    ``out``. The last two are written if there is room.
 
     ``cells``: those of the tick, the last of which is NaN. ``pairs``: the driver's samples; of each list of
     them ``pair_ends`` has its end, and ``sampled_cells`` its cell and, of utilization, its GPU, else -1.
@@ -134,7 +134,7 @@ def _columns(
     )  # fmt: skip
     bursts, pod_ends, places = _array(plan, 8), _array(plan, 9), _array(plan, 10)
     own_ends, own_cells = _array(plan, 11), _array(plan, 12)
-    highest = np.full(limit_cells.size, np.nan)
+    highest, readings = np.full(limit_cells.size, np.nan), cells.copy()
     high_cells = _take_means(cells, pairs, pair_ends, sampled_cells, interval_ms, highest)
     sampled = ~np.isnan(highest)
     _take_largest(high_cells, util_cells, highest)
@@ -171,7 +171,12 @@ def _columns(
     for place in range(len(uses)):
         if bursts[place] >= 0:
             uses[place, 0] = np.fmax(uses[place, 0], highest[bursts[place]])
-    copy_into(out[begin + value_cells.size :], _pods(uses, pod_ends, places).reshape(-1))
+    begin += value_cells.size
+    copy_into(out[begin:], _pods(uses, pod_ends, places).reshape(-1))
+    begin += pods.size
+    for at in range(value_cells.size):
+        out[begin + at] = readings[value_cells[at]]
+    copy_into(out[begin + value_cells.size :], pods.reshape(-1))
 
 
 class NvmlReader:
@@ -237,7 +242,7 @@ class NvmlReader:
 
     def _tick(self, record: GapValues) -> TickRow:
         layout = self._layout
-        row = np.empty(layout.begins.value_highs + (len(layout.series) if self._has_highs else 0))
+        row = np.empty(layout.begins.value_highs + (2 * len(layout.series) if self._has_highs else 0))
         _columns(
             record.cells, record.pairs, record.pair_ends, self._sampled_cells, self._interval_ms, self._plan,
             self._held_down, row,

@@ -65,8 +65,8 @@ class TickRow(NamedTuple):
     @property
     def value_highs(self) -> Floats | None:
         """Return the highs of values as of ``TickBlock``, shape (n,); None where there are no bursts."""
-        highs = self.row[self.layout.begins.value_highs :]
-        return highs if highs.size else None
+        begin = self.layout.begins.value_highs
+        return None if begin == self.row.size else self.row[begin : begin + len(self.layout.series)]
 
     def follows(self, other: "TickRow | None") -> bool:
         """Tell whether it has the columns and the interval of another one."""

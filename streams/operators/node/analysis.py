@@ -121,8 +121,9 @@ class AnalysisBank:
         self._cycles.resize(remapped(cycles, self._cycle_series), self._witnesses)
         self._row = np.full(len(series), np.nan)
 
-    def extend(self, block: TickBlock, rows: Floats) -> None:
-        """Take ticks that are newer than the last; ``rows``: their values in the node's columns."""
+    def extend(self, block: TickBlock, rows: Floats, readings: Floats | None = None) -> None:
+        """Take ticks that are newer than the last; ``rows``: their values in the node's columns, and
+        ``readings``, as of ``TickBlock``; None: the values themselves."""
         self._row = rows[-1].copy()
         begin = 0
         # A series begins with its first value, however many ticks are taken together.
@@ -136,7 +137,9 @@ class AnalysisBank:
             self._cycles.resize(remapped(cycles, self._cycle_series), self._witnesses)
             begin = tick
         self._extend_cycles(block, rows, begin, len(rows))
-        self._trends.extend(block.times, rows.take(self._trend_columns, axis=1))
+        if readings is not None:
+            readings = readings.take(self._trend_columns, axis=1)
+        self._trends.extend(block.times, rows.take(self._trend_columns, axis=1), readings)
 
     def _first_values(self, rows: Floats) -> list[int]:
         """Return the ticks with the first value of a series that waits for one."""

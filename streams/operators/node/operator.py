@@ -229,7 +229,10 @@ class NodeOperator:
         if block is None:
             return
         if "cycles" in self._config.analyses:
-            self._analysis.extend(block, self._index.spread(block.layout.series, block.values))
+            series, readings = block.layout.series, None
+            if block.readings is not block.values:
+                readings = self._index.spread(series, block.readings)
+            self._analysis.extend(block, self._index.spread(series, block.values), readings)
         if self._config.source == "nvml":  # whatever is computed: figures of a frozen GPU are in none of it
             self._frozen.extend(block)
 

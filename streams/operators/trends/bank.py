@@ -131,8 +131,11 @@ class TrendBank:
         """Take the tick at ``ts_ms``; ``values`` has shape (n,), NaN is absent. See ``extend``."""
         self.extend(np.array([ts_ms]), np.asarray(values, np.float64)[np.newaxis])
 
-    def extend(self, times: Ints, rows: Floats) -> None:
+    def extend(self, times: Ints, rows: Floats, readings: Floats | None = None) -> None:
         """Take ticks in the order of their ``times``, shape (ticks,); ``rows`` has shape (ticks, n).
+
+        Forecasts are held against ``readings``, of the same shape: what was read at the moment of a tick,
+        where its value is a mean; None: the values themselves.
 
         Raises ``ValueError`` for another shape, and for a tick that is not later than the last.
         """
@@ -146,9 +149,10 @@ class TrendBank:
             raise ValueError(f"tick at {times[0]} ms is not later than {self._began_ms + self._last_ms} ms")
         times = times - self._began_ms
         rows, recent, levels, begin = np.ascontiguousarray(rows), self._recent, self._exhaustion, 0
+        readings = rows if readings is None else np.ascontiguousarray(readings)
         while begin < times.size:
             # A forecast that was made for a tick is checked by what was expected before that tick.
-            end = begin + self._horizons.check(times[begin:], rows[begin:], self._holt)
+            end = begin + self._horizons.check(times[begin:], readings[begin:], self._holt)
             _take(
                 times[begin:end], self._last_ms, rows[begin:end], self._holt.state, recent.means,
                 recent.open, levels.low, levels.now, levels.high, levels.began,

@@ -89,8 +89,8 @@ NORMAL = 1.645
 FADING, FASTER = 0.04, 1.5
 """Least weight of the newest error in the forecasters' mean errors, and how much faster those of the blend
 fade: what was forecast while a model was loaded says nothing of what comes then."""
-ENOUGH = 1.5
-"""Fewest errors, of which those that overlap in time count as one, that bear a horizon."""
+ENOUGH = 3
+"""Fewest errors that bear a horizon: of the values after two, only two thirds lie in the interval."""
 YOUNG = 5
 """A series is forecast no farther than so many times its age."""
 SEASONAL_FADING = 0.04
@@ -246,7 +246,7 @@ def _spread(overlap: float, root: float, count: float) -> tuple[float, bool]:
     # Larger, the fewer errors it is known from: times the 95 % point of Student's distribution over that of
     # the normal one, about.
     few, normal = 1 + 1 / (max(independent, 1.0) - 0.7), root / NORMAL_ROOT
-    return normal * normal * few, independent >= ENOUGH
+    return normal * normal * few, count >= ENOUGH
 
 
 @kernel
@@ -405,16 +405,16 @@ class Horizons:
         """Work out when the next forecast is to be checked."""
         self._next_ms = min((forecasts.next_ms for forecasts in self._kept), default=NEVER_MS)
 
-    def check(self, times: Ints, rows: Floats, holt: Holt) -> int:
+    def check(self, times: Ints, readings: Floats, holt: Holt) -> int:
         """Measure the errors of the forecasts that were made for the first of these ticks, or for the time
-        between that and the last in ``holt``; ``rows`` has shape (ticks, n), NaN is absent. How many ticks
-        may be taken before the next has to be checked."""
+        between that and the last in ``holt``; ``readings`` has shape (ticks, n), NaN is absent. How many
+        ticks may be taken before the next has to be checked."""
         if (ts_ms := int(times[0])) + EARLY_MS >= self._next_ms:
             for state, ahead_s, waiting in zip(self._state, self._ahead_s, self._kept, strict=True):
                 within_ms = max(2 * INTERVAL_MS, int(1000 * ahead_s) // NEAR)
                 while ts_ms + EARLY_MS >= waiting.next_ms:
                     due_ms, then, kept = waiting.take()
-                    _learn(due_ms, within_ms, ts_ms, rows[0], holt.state, then, kept, state)
+                    _learn(due_ms, within_ms, ts_ms, readings[0], holt.state, then, kept, state)
             self._plan()
         if times[-1] + EARLY_MS < self._next_ms:
             return times.size

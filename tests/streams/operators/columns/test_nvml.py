@@ -154,6 +154,31 @@ def test_of_a_burst_the_value_is_its_mean_and_the_peak_its_maximum() -> None:
     assert found["p", "a/0", "gpu_util_pct"] == (69.5, 99)
 
 
+def test_beside_the_mean_of_a_burst_stands_what_the_gpu_read() -> None:
+    held = {"allocated": [{"pod_uid": "p", "namespace": "team", "pod": "p"}]}
+    bursts = {"util_burst": [[-900, 40], [-300, 99]], "power_burst": [[-900, 300], [-300, 500]]}
+    ticks = [read([gpu(0, gpu_util_pct=at, power_w=100, **bursts, **held)]) for at in (50, 20)]
+    block = TickBlock([ticks[0], ticks[1]._replace(layout=ticks[0].layout)])
+    of_gpu, of_pod, power = (
+        block.layout.series.index(Series(*name))
+        for name in (
+            ("gpu", "GPU-0", "gpu_util_pct"),
+            ("pod", "p", "gpu_util_pct"),
+            ("gpu", "GPU-0", "power_w"),
+        )
+    )
+    assert block.values[:, of_gpu].tolist() == [69.5, 69.5]
+    assert block.value_highs[:, of_gpu].tolist() == [99, 99]
+    assert block.readings[:, of_gpu].tolist() == [50, 20]
+    assert block.readings[:, power].tolist() == [100, 100]
+    assert block.readings[:, of_pod].tolist() == block.values[:, of_pod].tolist() == [69.5, 69.5]
+
+
+def test_what_has_no_bursts_was_read() -> None:
+    block = TickBlock([read([gpu(0, gpu_util_pct=50)])])
+    assert block.readings is block.values
+
+
 def test_the_largest_that_a_source_has_beside_the_mean_is_the_peak() -> None:
     held = {"allocated": [{"pod_uid": "p", "namespace": "team", "pod": "p"}]}
     one = gpu(0, gpu_util_pct=50, gpu_util_max_pct=99, **held)

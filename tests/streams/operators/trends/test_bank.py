@@ -162,6 +162,20 @@ def test_intervals_hold_what_they_promise() -> None:
     assert np.all(hits / count < 0.99)
 
 
+def test_intervals_hold_what_is_read_where_values_are_means() -> None:
+    means, readings = np.full((900, 20), 50.0), 50 + 10 * noise(900, 20)
+    bank, inside = TrendBank(20), []
+    for second in range(890):
+        row = slice(second, second + 1)
+        bank.extend(np.array([START_MS + 1000 * second]), means[row], readings[row])
+        if second % 10 == 0:
+            said, later = bank.forecast(), readings[second + 10]
+            if second >= 300:
+                assert said.value[0] == pytest.approx(50)
+                inside.append((said.p05[0] <= later) & (later <= said.p95[0]))
+    assert 0.86 < np.mean(inside) < 0.95
+
+
 def test_the_blend_is_told_where_it_was_better_than_persistence_and_else_persistence() -> None:
     walks, mean_reverting = noise(1200, 20, 1).cumsum(axis=0), noise(1200, 20, 2)
     said = fed(np.hstack((walks, mean_reverting))).forecast()

@@ -27,9 +27,10 @@ _TRIED = np.array([-4.0, -3.0, 0.0, 0.0, 1.0, 0.0])
 """The same of tries (``gpu_features.tries``): who starts the same again and again watches it, and a training
 or a server lives longer."""
 
-_LEAST = {"inference": 0.65, "loading": 0.9}
+_LEAST = {"inference": 0.65, "loading": 0.9, "idle": 0.85}
 """The least confidence of a kind. Two of three such pods train whatever they show, so where a server is
-likely much was seen that speaks for it. That a pod loads would be seen on its disk and network."""
+likely much was seen that speaks for it. That a pod loads would be seen on its disk and network. Most that
+show nothing in their first minutes train later, or wait for data; what rests by its power is told by that."""
 _LEAST_OF_OTHERS = 0.8
 """The same of all other kinds."""
 _TRAINS_FROM = ((300, 0.65), (120, 0.75), (0, 0.85))

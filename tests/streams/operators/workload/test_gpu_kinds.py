@@ -319,6 +319,13 @@ def test_a_kernel_in_a_loop_on_one_gpu_is_no_training_in_its_first_minute() -> N
         assert told(minutes)[0] == "unknown"
 
 
+@pytest.mark.parametrize(("chance", "kind"), [(0.84, "unknown"), (0.86, "idle")])
+def test_a_model_that_knows_no_power_has_to_be_surer_that_a_gpu_is_idle(chance: float, kind: str) -> None:
+    probabilities = np.zeros(len(WORKLOAD_KINDS))
+    probabilities[[WORKLOAD_KINDS.index("idle"), WORKLOAD_KINDS.index("training")]] = chance, 1 - chance
+    assert choose_gpu_kind(probabilities, None, GpuHistory()).kind == kind
+
+
 @pytest.mark.parametrize(("uses", "kind"), [(1, "unknown"), (2, "interactive")])
 def test_who_works_by_hand_begins_again(uses: int, kind: str) -> None:
     history, codes = GpuHistory(), np.full((len(CHANNELS), 60), ABSENT_CODE, np.uint8)

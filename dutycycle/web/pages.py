@@ -9,7 +9,6 @@ from urllib.parse import urlencode
 
 import orjson
 
-from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.parsers import duration
 from dutycycle.contract.units import JOULES_PER_KWH
@@ -35,9 +34,9 @@ from dutycycle.tables.formats import FORMATS, Format
 from dutycycle.web import about, fleet
 from dutycycle.web.idle import idle_holders
 from dutycycle.web.jobs import DEFAULT_REPORT, REPORTS, history_values, job_values
+from dutycycle.web.ledger import LedgerReader
 from dutycycle.web.pools import NodePools
 from dutycycle.web.questions import (
-    DAY_MS,
     EVERYBODY,
     SPANS,
     NotShownError,
@@ -51,7 +50,7 @@ from dutycycle.web.studies.runs import run_of
 from dutycycle.web.studies.study import StudyQuestion
 from dutycycle.web.subject.charts import charts_of
 from dutycycle.web.subject.health import health_of
-from dutycycle.web.subject.past import DEFAULT_PAST, PAST_SPANS, HardwareKey, Past, read_past
+from dutycycle.web.subject.past import DEFAULT_PAST, PAST_SPANS, HardwareKey, Past
 from dutycycle.web.usage_charts import usage_charts
 from dutycycle.words import (
     UNKNOWN,
@@ -59,11 +58,8 @@ from dutycycle.words import (
     digits,
     evidence_figures,
     kind_words,
-    moment,
     percent_text,
 )
-from sinks.records.location import default_records_url
-from sinks.records.query import read_namespaces
 from sinks.records.usage import (
     GROUPS,
     USAGE_SUMS,
@@ -82,11 +78,6 @@ _WIDE = 24
 _MOST_ROWS = 500
 _OFFERED = ("model", "job", "node", "day", "week")
 """What the usage can be asked by with a click, beside namespaces and the labels of pods."""
-_TODAY_S = 20.0
-"""For so long the sums of today are taken as they were read."""
-_PAST_MS, _PASTS = 60_000, 32
-"""For so long the past of a GPU or node is taken as it was read, and of how many it is kept."""
-_NAMED_S = 60.0
 _BLOCKS = frozenset("░▏▎▍▌▋▊▉█▁▂▃▄▅▆▇· ")
 
 CellRow = tuple[str, list[Line]]
@@ -99,17 +90,9 @@ class Pages:
 
     def __init__(self, source: Source, settings: Settings, pools: NodePools) -> None:
         self._source, self._pools = source, pools
-        self._url = settings.records or default_records_url()
+        self.ledger = LedgerReader(settings)
+        self._url = self.ledger.url
         self._settings = settings
-        self._today: tuple[float, Mapping[str, Any] | None] = (float("-inf"), None)
-        self._today_problem = ""
-        """Why today's sums are those of before."""
-        self._today_ms = 0
-        self._ledger_ms: int | None = None
-        """Up to when the ledger was written of which they are."""
-        self._past: dict[tuple[HardwareKey, str, frozenset[str] | None], Past] = {}
-        """Of the spans of some, as some see them, the oldest first."""
-        self._named: tuple[float, set[str]] = (float("-inf"), set())
         self._templates = templates_of("dutycycle.web")
         self._templates.filters |= {
             "json": _json, "hours": hours,
@@ -137,8 +120,8 @@ class Pages:
             "fleet", viewer, title="Fleet", color=color, colors=fleet.COLORS, chosen=asdict(chosen),
             squares=fleet.squares(state, gpus, color), shown=len(gpus), counts=fleet.counts(state, every),
             choices={**choices, "state": list(fleet.STATES)}, pools=pools, pools_problem=self._pools.problem,
-            today=self._today[1], ledger_ms=self._ledger_ms,
-            problems=[*self._source.degraded(), *filter(None, [self._today_problem])],
+            today=self.ledger.today, ledger_ms=self.ledger.written_ms,
+            problems=[*self._source.degraded(), *filter(None, [self.ledger.problem])],
             warnings=fleet.joined_warnings(warnings(state, ())),
         )  # fmt: skip
 
@@ -200,18 +183,8 @@ class Pages:
         return HardwareKey(row.name, None, tuple(gpus))
 
     def read_past(self, hardware: HardwareKey, query: Query, viewer: Viewer) -> Past:
-        """Read what a GPU or node did before, for its page. What was read is taken for a minute. Raises
-        ``PageError``."""
-        span, now_ms = choice(query, "since", PAST_SPANS, DEFAULT_PAST), time.time_ns() // 1_000_000
-        key = hardware, span, viewer.namespaces
-        known = self._past.get(key)
-        if known is None or now_ms - known.end_ms > _PAST_MS:
-            known = read_past(self._settings, self._url, hardware, *span_of(span, now_ms), viewer.namespaces)
-            self._past.pop(key, None)
-            self._past[key] = known
-            if len(self._past) > _PASTS:
-                del self._past[next(iter(self._past))]
-        return known
+        """Read what a GPU or node did before, for its page. Raises ``PageError``."""
+        return self.ledger.past(hardware, choice(query, "since", PAST_SPANS, DEFAULT_PAST), viewer.namespaces)
 
     def idle(self, _: Query, viewer: Viewer) -> str:
         """Show who holds GPUs and does not use them, and which ones nobody holds."""
@@ -316,32 +289,8 @@ class Pages:
         return by, since, usage(self._url, asked)
 
     def namespaces(self) -> set[str]:
-        """Name those that are known now; those of the records as of a minute ago at most, and without them
-        while they cannot be read."""
-        if time.monotonic() - self._named[0] >= _NAMED_S:
-            try:
-                names = read_namespaces(self._url)
-            except DutycycleError:  # said on the pages of the records
-                names = self._named[1]
-            self._named = time.monotonic(), names
-        return {namespace_of(pod) for pod in self._source.state.pods()} - {""} | self._named[1]
-
-    def read_today(self) -> None:
-        """Read what was used since midnight UTC, for the grid, which does without where that fails."""
-        if time.monotonic() - self._today[0] < _TODAY_S:
-            return
-        end_ms = time.time_ns() // 1_000_000
-        query = UsageQuery(by=("day",), start_ms=end_ms // DAY_MS * DAY_MS, end_ms=end_ms)
-        try:
-            sums = next(iter(usage(self._url, query)), None)
-            self._ledger_ms = ledger_until(self._url)
-            self._today_ms, self._today_problem = end_ms, ""
-        except DutycycleError as error:
-            sums = self._today[1]
-            # Who never had records is told so on the pages of these.
-            if sums is not None:
-                self._today_problem = f"Today's sums are as of {moment(self._today_ms)} UTC: {error}"
-        self._today = time.monotonic(), sums
+        """Name those that are known now, and those of the records."""
+        return {namespace_of(pod) for pod in self._source.state.pods()} - {""} | self.ledger.namespaces()
 
 
 def hours(seconds: float | None) -> str:

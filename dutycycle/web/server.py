@@ -272,7 +272,7 @@ class WebPage:
 
     async def _fleet(self, query: Query, viewer: Viewer) -> str:
         """Make the grid; records are read beside the loop, on which other roles answer, too."""
-        await self._read(self._pages.read_today)
+        await self._read(self._pages.ledger.read_today)
         return self._pages.fleet(query, viewer)
 
     async def _subject(self, query: Query, viewer: Viewer) -> str:

@@ -13,7 +13,7 @@ from dutycycle.contract.topics import TOPICS
 from dutycycle.kafka.topics import ensure_topics
 from dutycycle.live.follow import ClusterFollower
 from dutycycle.live.model.state import LiveState
-from dutycycle.web import pages
+from dutycycle.web import ledger
 from sinks.records.rows import rows_of
 from tests.support.kafka import send
 from tests.support.live import nvml
@@ -77,7 +77,7 @@ async def test_kafka_restarted_under_an_open_page(
 async def test_the_database_restarted_under_an_open_page(
     postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pages, "_TODAY_S", 0.5)
+    monkeypatch.setattr(ledger, "_TODAY_S", 0.5)
     url_of_records = postgres.new_database()
     hour_ms = time.time_ns() // 1_000_000 // HOUR_MS * HOUR_MS
 

@@ -1,4 +1,4 @@
-"""What a report says of a profile that another part reads. Here, so that reports do without that part."""
+"""Holds what a report says of a profile that another part reads: reports do without that part."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The grid of all GPUs: a square each, in a color for one thing that is asked of them."""
+"""Makes the grid of all GPUs: a square each, in a color for one thing that is asked of them."""
 
 import re
 from collections import Counter

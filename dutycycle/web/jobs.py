@@ -26,7 +26,7 @@ _STATES = {"": "all", "ended": "ended", "running": "not ended"}
 
 @dataclass(frozen=True, slots=True)
 class JobUse:
-    """A job in words and figures; None is not known. Times in milliseconds, GPU time in seconds."""
+    """Shows a job in words and figures; None is not known. Times in milliseconds, GPU time in seconds."""
 
     uid: str
     title: str
@@ -156,7 +156,7 @@ def job_values(url: str, query: Query, viewer: Viewer) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _PodUse:
-    """A pod of a job: what it asked for beside what it used."""
+    """Shows a pod of a job: what it asked for beside what it used."""
 
     name: str
     node: str

@@ -1,4 +1,4 @@
-"""What an address asks for, times and choices, checked before anything is read; and who asks."""
+"""Reads what an address asks for, times and choices, checked before anything is read; and who asks."""
 
 from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass

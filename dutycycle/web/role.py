@@ -1,4 +1,4 @@
-"""The role ``web``: the page for browsers, of a cluster, on the listener of ``dutycycle serve``."""
+"""Makes the role ``web``: the page for browsers, of a cluster, on the listener of ``dutycycle serve``."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""What the topics say now of nodes, pods and jobs: the newest record of each."""
+"""Keeps what the topics say now of nodes, pods and jobs: the newest record of each."""
 
 import time
 from collections import defaultdict, deque
@@ -65,7 +65,7 @@ _NODE_GONE_MS = 86_400_000
 
 
 class NodeNow:
-    """A node's ``newest`` sample. ``seen_ms``: when each pod was last seen on one of its GPUs.
+    """Holds a node's ``newest`` sample. ``seen_ms``: when each pod was last seen on one of its GPUs.
 
     ``heard_ms``: from when on the sample gets old, as ``NewestRecords`` has it.
     """

@@ -108,6 +108,9 @@ class AnswerReader:
             values = f"{no_numbers.total()} values that are no number, or that no machine has"
             detail = f"{values}, such as {text} of {name}: taken as not measured"
             yield LeftOut(detail, no_numbers.total(), "prometheus", "no_number")
+        for detail in self.vocabulary.unknown_units.values():
+            yield LeftOut(detail, 1, "energy_j", "out_of_range")
+        self.vocabulary.unknown_units.clear()
         for counts in (refused, nameless, impossible, no_numbers):
             counts.clear()
 

@@ -3,19 +3,14 @@ it."""
 
 from dataclasses import dataclass, field
 
+from dutycycle.contract.energy import LEAST_STEPS, agrees, unit_of
 from dutycycle.contract.metering import LEAST_DRAWN_W
 from dutycycle.contract.records.samples import Gpu
 
 _STALL_MS = 1000
 _MOST_STEP_S = 60.0
-_LEAST_STEPS = 5
-"""A counter in hundredths of a kWh grows at times only: so many steps have to be seen."""
-_MOST_OFF = 10.0
-"""Power is sampled and energy is not, so they differ by bursts, but not by this factor."""
 _LEAST_W, _MOST_W = 0.5, 10_000.0
 """What a GPU draws on average at least and at most, for logs without its power."""
-_UNITS = {"mJ": 1e-3, "kJ": 1e3, "Wh": 3600.0, "kWh": 3.6e6}
-_FITS = 2.0
 
 
 @dataclass
@@ -58,19 +53,18 @@ class EnergyCounters:
 
     def describe_doubt(self) -> str | None:
         """Say why the counters are of another unit, and of which; None where nothing speaks against it."""
-        if self._steps < _LEAST_STEPS:
+        if self._steps < LEAST_STEPS:
             return None
-        watts, right = self._grown / self._seconds, 0.0
+        watts, unit = self._grown / self._seconds, None
         if self._by_power > 0:
-            if self._by_power / _MOST_OFF <= self._with_power <= self._by_power * _MOST_OFF:
+            if agrees(self._with_power, self._by_power):
                 return None
-            right = self._by_power / self._with_power if self._with_power else 0.0
+            unit = unit_of(self._with_power, self._by_power)
             what = f"{self._with_power:.3g} J where the power says {self._by_power:.3g} J"
         elif _LEAST_W <= watts <= _MOST_W:
             return None
         else:
             what = f"{watts:.3g} J a second, which no GPU draws"
-        unit = next((unit for unit, factor in _UNITS.items() if 1 / _FITS <= right / factor <= _FITS), None)
         fix = f"--columns energy=NAME[{unit or 'kWh'}]"
         reason = f"{unit} fits, so give {fix}" if unit else f"give its own, as in {fix}, if it is a counter"
         return f"the energy grows by {what}, so it is in another unit: {reason}; it is absent"

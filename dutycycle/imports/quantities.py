@@ -205,7 +205,17 @@ _FACTORS: Mapping[str, Mapping[str, float]] = {
     "_pct": {"%": 1, "pct": 1, "percent": 1, "percentage": 1, "ratio": 100, "fraction": 100},
     "_bytes": _BYTES,
     "_w": {"w": 1, "watt": 1, "watts": 1, "mw": 0.001, "kw": 1000},
-    "_j": {"j": 1, "joule": 1, "joules": 1, "mj": 0.001, "kj": 1000, "wh": 3600, "kwh": 3_600_000},
+    "_j": {
+        "j": 1,
+        "joule": 1,
+        "joules": 1,
+        "mj": 0.001,
+        "µj": 1e-6,
+        "uj": 1e-6,
+        "kj": 1000,
+        "wh": 3600,
+        "kwh": 3_600_000,
+    },
     "_c": {"c": 1, "°c": 1, "celsius": 1, "degc": 1, "℃": 1},
     "_mhz": {"mhz": 1, "ghz": 1000, "khz": 0.001, "hz": 1e-6},
     "_bytes_per_s": {

@@ -6,13 +6,17 @@ Three vocabularies are in use. Version 1 has ``dcgm_gpu_utilization``; later one
 """
 
 import re
-from collections.abc import Iterable, Mapping, Set
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
+from itertools import pairwise
+from statistics import fmean
 from typing import NamedTuple
 
-from collectors.prometheus.identity.labels import target_of
+from collectors.prometheus.identity.labels import Target, target_of
 from collectors.prometheus.series import ScrapedSeries, SeriesLabels
 from dutycycle.contract.catalogue import GPU_ROWS, LIMITS, MIB, PCT
+from dutycycle.contract.energy import LEAST_STEPS, UNITS_J, agrees, unit_of
 from dutycycle.contract.errors import SettingError, did_you_mean
 
 _BLANKS = frozenset({*range(0x7FFFFFF0, 0x7FFFFFF4), *(2.0**47 + n for n in range(4)), float(2**63 - 16)})
@@ -63,6 +67,8 @@ AVERAGED = SHARES | {"engine_pct", "power_w"}
 LABELS = ("gpu", "UUID", "modelName", "GPU_I_ID", "GPU_I_PROFILE", "Hostname")
 """Labels by the names that most versions have; later ones write ``uuid``, ``model_name``, ``hostname``."""
 _SPELLINGS = {name.replace("_", "").lower(): name for name in LABELS} | {"gpuuuid": "UUID"}
+_LONGEST_STEP_MS = 300_000
+"""Between two scrapes of a counter whose growth is compared with the power."""
 _PERCENT = re.compile(r"%|per ?cent|0 ?(?:-|–|to) ?100\b", re.IGNORECASE)
 _RATIO = re.compile(r"\bratio\b|\bfraction\b|0(?:\.0)? ?(?:-|–|to) ?1(?:\.0)?\b", re.IGNORECASE)
 
@@ -137,7 +143,9 @@ class Vocabulary:
         self.selector = '{__name__=~"' + "|".join(self._fields) + '"}'
         self._of_help: dict[str, float | None] = {}
         self._of_target: dict[tuple[str, str, str], float] = {}
-        """By metric, job and instance, which is one version of an exporter."""
+        """By metric, job and instance, which is one version of an exporter. 0: its unit is not known."""
+        self.unknown_units: dict[str, str] = {}
+        """Why counters of energy are left out, by metric."""
 
     def without_help(self, series: Iterable[ScrapedSeries]) -> list[str]:
         """Return the metrics there of which the HELP text would tell the unit, and was not taken yet."""
@@ -153,8 +161,10 @@ class Vocabulary:
     def learn(self, series: Iterable[ScrapedSeries]) -> None:
         """Take samples as they were scraped, and not their means: a value tells the unit of its target.
 
-        A ratio is never above 1, and DCGM's percent are whole.
+        A ratio is never above 1, and DCGM's percent are whole. Energy has to grow as the power says.
         """
+        series = list(series)
+        self._learn_energy(series)
         for scraped in series:
             name = scraped.labels.get("__name__", "")
             if name not in self.shares:
@@ -167,6 +177,32 @@ class Vocabulary:
                 self._of_target[target] = 1.0
             elif name in _FIELDS and any(0 < value < 1 for value in values):
                 self._of_target.setdefault(target, 100.0)
+
+    def _learn_energy(self, series: Iterable[ScrapedSeries]) -> None:
+        powers: dict[tuple[Target, str], list[float]] = defaultdict(list)
+        counters: dict[tuple[str, str, str], list[tuple[ScrapedSeries, list[float]]]] = defaultdict(list)
+        for scraped in series:
+            name, target = scraped.labels.get("__name__", ""), target_of(scraped.labels)
+            of_gpu = powers[target, scraped.labels.get("UUID", "")]
+            if self.field_of(name) == "power_w":
+                watts = (value * self._fields[name].factor for _, value in scraped.points)
+                of_gpu += [value for value in watts if value <= _RANGES["power_w"][1]]
+            elif self.field_of(name) == "energy_j" and (name, *target) not in self._of_target:
+                counters[name, *target].append((scraped, of_gpu))
+        for counter, of in counters.items():
+            steps = [step for scraped, watts in of if watts for step in _steps(scraped, fmean(watts))]
+            if sum(grown > 0 for grown, _ in steps) < LEAST_STEPS:
+                continue
+            energy, by_power_j = sum(grown for grown, _ in steps), sum(joules for _, joules in steps)
+            factor = self._fields[counter[0]].factor
+            if not agrees(energy * factor, by_power_j):
+                factor = UNITS_J.get(unit_of(energy, by_power_j) or "", 0.0)
+            self._of_target[counter] = factor
+            if not factor:
+                self.unknown_units[counter[0]] = (
+                    f"{' of '.join(filter(None, counter))} grows by {energy:.3g} where the power says "
+                    f"{by_power_j:.3g} J: it is in a unit that is not known, and is taken as not measured"
+                )
 
     def snapshot(self) -> tuple[tuple[str, str, str, float], ...]:
         """Return what the values of each target told: metric, job, instance, factor."""
@@ -193,6 +229,10 @@ class Vocabulary:
         if field is None or value in _BLANKS:
             return None
         factor = field.factor
+        if field.name == "energy_j":
+            factor = self._of_target.get((name, *target_of(labels)), factor)
+        if factor == 0:
+            return None
         if field.name in SHARES:
             factor = self._of_target.get((name, *target_of(labels))) or self._of_help.get(name) or factor
         return Reading(field.name, round(value * factor, 6), self._ranks[name])
@@ -206,6 +246,13 @@ class Vocabulary:
 
     def _label(self, name: str) -> str:
         return self._labels.get(name) or _SPELLINGS.get(name.replace("_", "").lower(), name)
+
+
+def _steps(counter: ScrapedSeries, watts: float) -> Iterator[tuple[float, float]]:
+    """Yield by how much a counter grew from each scrape to the next, and the joules that its power says."""
+    for (before_ms, before), (ms, value) in pairwise(counter.points):
+        if value >= before and ms - before_ms <= _LONGEST_STEP_MS and value not in _BLANKS:
+            yield value - before, watts * (ms - before_ms) / 1000
 
 
 def _factor_of(text: str) -> float | None:

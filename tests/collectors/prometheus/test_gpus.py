@@ -456,6 +456,47 @@ def test_percent_or_ratio_is_what_the_help_says_or_a_value_shows(
     assert gpus([dcgm(name, value)], PodIndex(), again) == (gpu(gpu_util_pct=pct),)
 
 
+ENERGY, ENERGY_J = "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL"
+
+
+@pytest.mark.parametrize(
+    ("name", "unit_j", "factor"),
+    [
+        (ENERGY, 1e-3, 1e-3), (ENERGY, 1.0, 1.0), (ENERGY, 3.6e6, 3.6e6), (ENERGY, 2.5e-3, 1e-3),
+        (ENERGY_J, 1.0, 1.0), (ENERGY_J, 1e-3, 1e-3), (ENERGY_J, 3600.0, 3600.0), (ENERGY_J, 30.0, None),
+    ],
+)  # fmt: skip
+def test_a_counter_of_energy_grows_as_the_power_says(name: str, unit_j: float, factor: float | None) -> None:
+    """Else it is in the unit that fits, or in none that is known: then it is left out, and that is said."""
+    labels = {**dcgm("DEV_POWER_USAGE", 0).labels, "job": "dcgm", "instance": "a:9400"}
+    times = [15_000 * at for at in range(20)]
+    series = [
+        ScrapedSeries(
+            labels | {"__name__": "DCGM_FI_DEV_POWER_USAGE"},
+            tuple((ms, 300.0 if ms != 30_000 else 4_294_967.295) for ms in times),
+        ),
+        ScrapedSeries(labels | {"__name__": name}, tuple((ms, (1e6 + 0.3 * ms) / unit_j) for ms in times)),
+    ]
+    reader, again = AnswerReader(), AnswerReader()
+    reader.read({"gpus": series[1:]})
+    value = 1e6 / unit_j
+    usual = reader.vocabulary.read(series[1].labels, value)
+    assert usual is not None
+    by_name = value * (1.0 if name == ENERGY_J else 1e-3)
+    assert usual.value == pytest.approx(by_name, abs=1e-6), "no power, no doubt"
+    reader.read({"gpus": series})
+    again.restore(reader.snapshot())
+    for one in (reader, again):
+        reading = one.vocabulary.read(series[1].labels, value)
+        assert (None if reading is None else reading.value / value) == (factor and pytest.approx(factor))
+    said = [left_out.detail for left_out in reader.left_out()]
+    assert said == ([] if factor else [
+        f"{name} of dcgm of a:9400 grows by 2.85e+03 where the power says 8.55e+04 J: it is in a unit that "
+        "is not known, and is taken as not measured"
+    ])  # fmt: skip
+    assert not list(reader.left_out())
+
+
 def test_each_target_has_its_own_unit() -> None:
     """While exporters are upgraded, some write the new name in percent and some as a ratio."""
     found = gpus(

@@ -5,12 +5,14 @@ is looked at; if even that fails the worker ends, and nothing after it counts as
 """
 
 import asyncio
+import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from dutycycle.contract.codec import DecodeError, decode
 from dutycycle.contract.log import ConsumerRecord, TopicPartition
+from dutycycle.contract.metering import heard_ms
 from dutycycle.contract.records.deadletter import Reason
 from dutycycle.contract.topics import TOPICS
 from dutycycle.kafka.faust.port import WorkerPort
@@ -56,9 +58,10 @@ class Dispatcher:
     """Takes records for all sinks of one worker."""
 
     def __init__(
-        self, port: WorkerPort, sinks: Sequence[Sink], letters: DeadLetters, telemetry: Telemetry
-    ) -> None:
-        self._port = port
+        self, port: WorkerPort, sinks: Sequence[Sink], letters: DeadLetters, telemetry: Telemetry,
+        wall: Callable[[], float] = time.time,
+    ) -> None:  # fmt: skip
+        self._port, self._wall = port, wall
         self._sequence = SourceSequence(port, telemetry, port.fail)
         self.next_offset = self._sequence.next_offset
         self._letters = letters
@@ -93,7 +96,9 @@ class Dispatcher:
             if self._sequence.assignment != assignment:
                 return  # as above
             self._progress.note_taken(origin.topic_partition, origin.offset)
-            self.newest_ms[origin.topic] = max(origin.ts_ms, self.newest_ms.get(origin.topic, 0))
+            # A clock that is ahead shall not hide a standstill.
+            newest_ms = heard_ms(origin.ts_ms, self._wall())
+            self.newest_ms[origin.topic] = max(newest_ms, self.newest_ms.get(origin.topic, 0))
             self.records_taken[origin.topic] += 1
             self.records_used[origin.topic] += bad is None and bool(wanting)
             for sink in wanting:

@@ -1,9 +1,19 @@
 """Declares the topics: their records, keys, retention and clean-up. Full names carry a prefix, a setting."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from dutycycle.contract.records.deadletter import DeadLetter
-from dutycycle.contract.records.derived import Cycle, JobPeaks, NodePeaks, PodPeaks, Trend, WindowAggregate
+from dutycycle.contract.records.derived import (
+    Cycle,
+    JobPeaks,
+    NodePeaks,
+    PodPeaks,
+    Trend,
+    WindowAggregate,
+    source_key,
+)
 from dutycycle.contract.records.health import GpuEvent, NodeHealth
 from dutycycle.contract.records.hours import HOUR_MS, UsageHour
 from dutycycle.contract.records.insights import Insight, ProfileVerdict, Trials
@@ -24,6 +34,14 @@ from dutycycle.contract.records.samples import CgroupSample, CudaSample, NvmlSam
 
 DEFAULT_PREFIX = "dutycycle."
 _DAY_MS = 24 * HOUR_MS
+_KEYS: Mapping[str, Callable[[Any], str]] = {
+    "node": lambda record: record.node,
+    "subject": lambda record: record.subject.key,
+    "subject/source": lambda record: source_key(record.subject, record.source),
+    "pod uid": lambda record: record.uid if hasattr(record, "uid") else record.pod.uid,
+    "job uid": lambda record: record.job.uid,
+}
+"""The key of a record, by what a topic's key is; the other keys say more than their record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +63,12 @@ class Topic:
     max_bytes: int = 1_000_000
     segment_bytes: int | None = None
     internal: bool = False
+
+    def is_under_its_key(self, key: str, record: Any) -> bool:
+        """Tell whether a record of the topic lies under ``key`` rightly: what a stranger writes under
+        another's key would be there twice, as two nodes or pods."""
+        key_of = _KEYS.get(self.key)
+        return key_of is None or key_of(record) == key
 
     def config(self) -> dict[str, str]:
         """Return the topic's settings as Kafka names them."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from dutycycle.contract.analyses import written_topics
 from dutycycle.contract.codec import DecodeError, decode
+from dutycycle.contract.metering import heard_ms
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import TOPICS
 from dutycycle.kafka.consumer import Message, Start
@@ -118,7 +119,9 @@ class TopicFollower:
         """Give a record to those who want it. One that cannot be read is counted, and given to nobody."""
         key = message.key_text or ""
         self._taken[topic] += 1
-        self._newest_ms[topic] = max(message.ts_ms, self._newest_ms.get(topic, 0))
+        # A clock that is ahead shall not hide that the rest stands still.
+        newest_ms = heard_ms(message.ts_ms, self._wall())
+        self._newest_ms[topic] = max(newest_ms, self._newest_ms.get(topic, 0))
         subscribers = [sub for sub in self._subscribers[topic] if sub.wants(topic, key, message.ts_ms)]
         for subscriber in subscribers:
             if subscriber.decodes:
@@ -127,11 +130,16 @@ class TopicFollower:
         if not subscribers:
             return
         record: Any = None
+        reason = ""
         try:
             if message.payload is not None:
                 record = decode(TOPICS[topic].record, message.payload, topic)
+                if not TOPICS[topic].is_under_its_key(key, record):
+                    reason = f"lies under the key {key!r:.80}, which is not its own"
         except DecodeError as error:  # the streams make a dead letter of a sample
-            where = f"{message.topic}-{message.partition}@{message.offset}: {error.brief}"
+            reason = error.brief
+        if reason:
+            where = f"{message.topic}-{message.partition}@{message.offset}: {reason}"
             self._telemetry.emit(RECORD_UNREADABLE, where, topic=topic)
             return
         for subscriber in subscribers:

@@ -129,6 +129,64 @@ def test_what_cannot_be_read_is_counted_and_passed() -> None:
     assert not taken
 
 
+SUBJECT: dict[str, Any] = {"kind": "gpu", "node": "a", "gpu": "GPU-1"}
+NODE_SAMPLE: dict[str, Any] = {
+    "v": 1,
+    "node": "a",
+    "collector": "c",
+    "seq": 0,
+    "ts_ms": 1,
+    "interval_ms": 1000,
+}
+
+
+@pytest.mark.parametrize(
+    ("topic", "key", "record"),
+    [
+        ("nvml-samples", "a", NODE_SAMPLE | {"gpus": []}),
+        ("pods", "u", {"v": 1, "uid": "u", "name": "p", "node": "a", "phase": "Running"}),
+        ("insights", "gpu/a/GPU-1", {"v": 1, "subject": SUBJECT, "ts_ms": 1, "kind": "idle",
+            "confidence": 1, "bottleneck": "none", "bottleneck_confidence": 1, "since_ms": 1}),
+        ("trends", "gpu/a/GPU-1/nvml",
+         {"v": 1, "subject": SUBJECT, "source": "nvml", "ts_ms": 1, "metrics": {}}),
+    ],
+)  # fmt: skip
+def test_a_record_under_anothers_key_is_no_second_node_or_pod(
+    topic: str, key: str, record: dict[str, Any]
+) -> None:
+    """As another producer may write them: without a key, in other letters, with its own separator."""
+    telemetry = Telemetry("metrics")
+    taken: list[str] = []
+    wanted = Subscription({topic: None}, lambda topic, key, record: taken.append(key))
+    following = TopicFollower(SETTINGS, telemetry, "test", [wanted])
+    payload = orjson.dumps(record)
+    others = [
+        None,
+        b"",
+        key.upper().encode(),
+        key.replace("/", "|").encode() + b"|",
+        b"\xff",
+        f"{key}/".encode(),
+    ]
+    for offset, written in enumerate([key.encode(), *others]):
+        following.take(topic, Message(f"dutycycle.{topic}", 0, offset, 0, written, payload))
+    assert taken == [key]
+    assert telemetry.counts["record_unreadable", (topic,)] == len(others)
+
+
+def test_a_record_of_the_future_hides_no_standstill() -> None:
+    telemetry, now_s = Telemetry("metrics"), 1_700_000_000.0
+    wanted = Subscription({"pods": None}, lambda topic, key, record: None)
+    following = TopicFollower(SETTINGS, telemetry, "test", [wanted], lambda: now_s)
+    payload = pod_payload("k")
+    following.take("pods", Message("dutycycle.pods", 0, 0, 4_102_444_800_000, b"k", payload))
+    now_s += 60
+    delays = [
+        value for name, _, value in telemetry.metrics.samples() if name == "dutycycle_watermark_delay_seconds"
+    ]
+    assert delays == [60]
+
+
 class Following:
     """A follower of a broker that goes and comes, and what it has taken in order."""
 

@@ -20,13 +20,14 @@ class Subject(RecordBase, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """Return ``gpu/<node>/<uuid>``, ``node/<node>``, ``pod/<pod uid>`` or ``job/<job uid>``."""
+        """Return ``gpu/<node>/<uuid>``, ``node/<node>``, ``pod/<pod uid>`` or ``job/<job uid>``; of a kind
+        that is not known the kind alone."""
         parts = {
             "gpu": (self.node, self.gpu),
             "node": (self.node,),
             "pod": (self.pod_uid,),
             "job": (self.job_uid,),
-        }[self.kind]
+        }.get(self.kind, ())
         return "/".join((self.kind, *(part or "" for part in parts)))
 
 

@@ -739,7 +739,7 @@ def test_a_gpu_is_the_same_however_programs_write_its_name(
         ("energy", 1 / 3.6e6, "kWh fits, so give --columns energy=NAME[kWh]"),
         ("energy", 1 / 3600, "Wh fits, so give"),
         ("energy", 1000, "mJ fits, so give"),
-        ("energy", 1e6, "give its own, as in --columns energy=NAME[kWh]"),
+        ("energy", 1e7, "give its own, as in --columns energy=NAME[kWh]"),
     ],
 )
 @pytest.mark.parametrize("power", [True, False])

@@ -199,9 +199,9 @@ def _document(thing: object, where: str) -> ManifestDocument:
         if not isinstance(thing.get(key), str) or not thing[key]:
             raise SettingError(f"{where}: has no {key}")
     meta = thing.get("metadata")
-    if not isinstance(meta, dict) or not (meta.get("name") or meta.get("generateName")):
+    if not isinstance(meta, dict) or (_is_absent(meta.get("name")) and _is_absent(meta.get("generateName"))):
         raise SettingError(f"{where}: the {thing['kind']} has no metadata.name")
-    if not meta.get("name"):
+    if _is_absent(meta.get("name")):
         # Here, not by the API server: a name that is known beforehand can be looked for after a lost answer.
         meta = meta | {"name": meta["generateName"] + random_suffix()}
     meta = {key: value for key, value in meta.items() if key != "namespace" or value is not None}
@@ -209,6 +209,11 @@ def _document(thing: object, where: str) -> ManifestDocument:
         if not isinstance(meta.get(key, ""), str):
             raise SettingError(f"{where}: metadata.{key} is {meta[key]!r}: put it in quotes")
     return ManifestDocument(thing | {"metadata": meta}, where)
+
+
+def _is_absent(name: object) -> bool:
+    """Tell whether there is no name: ``no`` and ``0`` are some, which YAML takes for something else."""
+    return name is None or name == ""
 
 
 def _has_containers(part: object) -> bool:

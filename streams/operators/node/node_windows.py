@@ -23,11 +23,11 @@ class NodeWindows:
     """
 
     def __init__(
-        self, bank: WindowBank, metrics: Collection[str], out: WindowRecords, gpus: NodeGpus
+        self, bank: WindowBank, metrics: Collection[str], records: WindowRecords, gpus: NodeGpus
     ) -> None:
         self.bank = bank
         self._metrics = metrics
-        self._records = out
+        self._records = records
         self._gpus = gpus
         self.columns: Ints = np.zeros(0, np.int64)
         self._waiting: Ints = np.zeros(0, np.int64)

@@ -3,6 +3,7 @@
 from argparse import ArgumentParser
 from dataclasses import replace
 from datetime import UTC, datetime
+from math import nan
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from sinks.records.query import UnknownNameError
 from sinks.records.rollup import Retention
 from sinks.records.rows import moment, rows_of
 from sinks.records.store import RecordsStore
-from sinks.records.usage import NOBODY, NONE, UsageQuery, group_text, usage
+from sinks.records.usage import LEDGER_MEANS, NOBODY, NONE, UsageQuery, group_text, usage
 from tests.support.data.two_teams import HOUR_MS, two_teams
 from tests.support.sinks.recording import derived, open_store, read_rows, write_all, write_records
 
@@ -222,3 +223,19 @@ def test_old_days_are_forgotten(records_url: str) -> None:
     store.close()
     days = {str(day)[:10] for (day,) in read_rows(records_url, "SELECT day FROM usage_days")}
     assert days == {moment(START_MS + day * DAY_MS)[:10] for day in (1, 2)}
+
+
+MEANS: list[tuple[str, str, dict[str, float | None], float]] = [
+    ("busy of what is known", "gpu_util_pct", {"gpu_busy_s": 30, "gpu_idle_s": 90}, 25),
+    ("idle all the time", "gpu_util_pct", {"gpu_busy_s": 0, "gpu_idle_s": 60}, 0),
+    ("not known", "gpu_util_pct", {"gpu_busy_s": None, "gpu_idle_s": 60}, nan),
+    ("known of no time", "gpu_util_pct", {"gpu_busy_s": 0, "gpu_idle_s": 0}, nan),
+    ("watts", "power_w", {"energy_j": 500, "gpu_s": 10}, 50),
+    ("energy that nobody told", "power_w", {"energy_j": None, "gpu_s": 10}, nan),
+    ("activity of the time of which it is told", "sm_active_pct", {"gpu_sm_s": 1, "gpu_sm_known_s": 4}, 25),
+]
+
+
+@pytest.mark.parametrize(("goal", "metric", "row", "mean"), MEANS, ids=[row[0] for row in MEANS])
+def test_a_mean_by_the_ledger(goal: str, metric: str, row: dict[str, float | None], mean: float) -> None:
+    assert LEDGER_MEANS[metric].of(row) == pytest.approx(mean, nan_ok=True), goal

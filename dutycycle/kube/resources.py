@@ -21,6 +21,8 @@ _GPU_RESOURCE = re.compile(
 )
 _LIKE_GPU = re.compile(r".*(?:gpu|cuda).*", re.IGNORECASE)
 _UUID = re.compile(r"(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_FRACTION, _FRACTION_DEVICES, _GPU_MEMORY = "gpu-fraction", "gpu-fraction-num-devices", "gpu-memory"
+"""Annotations of the KAI scheduler, and of Run:ai."""
 _VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 
 
@@ -41,13 +43,16 @@ def limit(spec: Spec, resource: str) -> float | None:
     return float(sum(known)) if known and len(known) == len(each) else None
 
 
-def gpu_request(spec: Spec, claimed: float | None = None) -> float | None:
+def gpu_request(
+    spec: Spec, claimed: float | None = None, annotations: Mapping[str, str] | None = None
+) -> float | None:
     """Return GPUs (or slices, or shares) that the pod asks for at one time; 0 for none.
 
     ``claimed``: those that its claims of Dynamic Resource Allocation hold, whose size is not in the pod. None
     where a claim may hold GPUs and it is absent, and where all that is asked for is a resource of a GPU that
-    has no known size, such as ``aliyun.com/gpu-mem``. Other init containers run one by one before the rest,
-    and count only where one asks for more.
+    has no known size, such as ``aliyun.com/gpu-mem``. ``annotations``: those of the pod, by which schedulers
+    such as KAI give a part of a GPU to a pod whose containers ask for none. Other init containers run one by
+    one before the rest, and count only where one asks for more.
     """
     if spec.get("resourceClaims") and claimed is None:
         return None
@@ -57,7 +62,18 @@ def gpu_request(spec: Spec, claimed: float | None = None) -> float | None:
     most = max([together, *(beside + _gpus(container) for container in starting if not _goes_on(container))])
     if not most and any(map(_may_have_gpus, [*starting, *(spec.get("containers") or ())])):
         return None
-    return most + (claimed or 0)
+    return most + (claimed or 0) or _annotated_gpus(annotations or {})
+
+
+def _annotated_gpus(annotations: Mapping[str, str]) -> float | None:
+    """Return the parts of GPUs that annotations ask for; None where they ask for memory, or for no number."""
+    fraction, memory = annotations.get(_FRACTION), annotations.get(_GPU_MEMORY)
+    if not fraction:
+        return None if memory else 0
+    part, devices = parse_quantity(fraction), parse_quantity(annotations.get(_FRACTION_DEVICES, "1"))
+    if part is None or devices is None or not 0 <= part * devices <= MAX_AMOUNT:
+        return None
+    return float(part * devices)
 
 
 def gpu_resources(container: Spec) -> dict[str, float]:

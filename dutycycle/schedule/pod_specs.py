@@ -1,7 +1,7 @@
 """Finds the pods that the objects of a file ask for, as far as the file says what runs in them. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dutycycle.kube.resources import gpu_request
@@ -20,7 +20,8 @@ _REFERENCES = {"workflowTemplateRef": "WorkflowTemplate", "taskRef": "Task", "pi
 class AskedPod:
     """Holds a pod template of a file. ``role``: where it stands in it, such as ``Worker``. ``note``: what the
     file does not say of it; None where it says all. ``refused``: sentences on what the API server refuses of
-    it. ``claimed``: the GPUs of its resource claims; None where they are not known."""
+    it. ``claimed``: the GPUs of its resource claims; None where they are not known. ``annotations``: those of
+    the template."""
 
     role: str
     namespace: str
@@ -28,11 +29,12 @@ class AskedPod:
     note: str | None = None
     refused: tuple[str, ...] = ()
     claimed: float | None = None
+    annotations: Spec = field(default_factory=dict)
 
     @property
     def gpus(self) -> float | None:
         """Return how many GPUs it asks for, slices and shares too; 0 for none, None where it may be some."""
-        return gpu_request(self.spec, self.claimed)
+        return gpu_request(self.spec, self.claimed, self.annotations)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +77,10 @@ def _pods_of(document: ManifestDocument, namespace: str, documents: Sequence[Man
     if document.kind.endswith("SparkApplication"):
         return AskedPods(list(_spark(spec, own)))
     root = "spec" if "spec" in document.thing else document.kind.lower()
+    annotations = _annotations(document.thing) if document.kind == "Pod" else {}
     pods = [
-        AskedPod(role, own, pod, refused=_refused(part, path))
-        for role, pod, path, part in _specs(spec, "", root)
+        AskedPod(role, own, pod, refused=_refused(part, path), annotations=of_pod)
+        for role, pod, path, part, of_pod in _specs(spec, "", root, annotations=annotations)
     ]
     return AskedPods(pods) if pods else _elsewhere(document, own, documents)
 
@@ -86,11 +89,17 @@ def _refused(part: Any, path: str) -> tuple[str, ...]:
     return tuple(refused_amounts(part, path))
 
 
+def _annotations(part: Spec) -> Spec:
+    """Return those that are texts, in the metadata of an object or template."""
+    annotations = _object(_object(part.get("metadata")).get("annotations"))
+    return {key: value for key, value in annotations.items() if isinstance(value, str)}
+
+
 def _specs(
-    part: Any, role: str, path: str, resources: Spec | None = None
-) -> Iterator[tuple[str, Spec, str, Any]]:
+    part: Any, role: str, path: str, resources: Spec | None = None, *, annotations: Spec
+) -> Iterator[tuple[str, Spec, str, Any, Spec]]:
     """Yield pod specs in ``part``, which stands at ``path``: the name of what holds their template, the spec,
-    and the path and the part that it was made of.
+    the path and the part that it was made of, and the annotations of its template.
 
     A container that stands by itself, as in a template of an Argo workflow, is a pod. Without resources of
     its own it has those around it, as in a DynamoGraphDeployment. The steps of a Tekton task are the
@@ -98,26 +107,28 @@ def _specs(
     """
     if isinstance(part, Mapping):
         if isinstance(part.get("containers"), list):
-            yield role, part, path, part
+            yield role, part, path, part, annotations
             return
         if isinstance(part.get("image"), str):
             stated = {"resources": resources} if resources else {}
-            yield role, {"containers": [{**stated, **part}]}, path, part
+            yield role, {"containers": [{**stated, **part}]}, path, part, annotations
             return
         steps = part.get("steps")
         if isinstance(steps, list) and any(isinstance(step, Mapping) and "image" in step for step in steps):
-            yield role, {"containers": steps}, path, part
+            yield role, {"containers": steps}, path, part, annotations
             return
+        annotations = _annotations(part) or annotations
         around = part.get("resources")
         resources = around if isinstance(around, Mapping) else resources
         for name, inner in part.items():
             unnamed = name in ("template", "spec", "container", "script", "containerSet")
-            yield from _specs(inner, role if unnamed else str(name), f"{path}.{name}", resources)
+            inner_role = role if unnamed else str(name)
+            yield from _specs(inner, inner_role, f"{path}.{name}", resources, annotations=annotations)
     elif isinstance(part, list):
         for number, inner in enumerate(part):
             names = inner if isinstance(inner, Mapping) else {}
             named = names.get("name") or names.get("groupName") or role
-            yield from _specs(inner, str(named), f"{path}[{number}]", resources)
+            yield from _specs(inner, str(named), f"{path}[{number}]", resources, annotations=annotations)
 
 
 def _object(part: Any) -> Spec:
@@ -179,7 +190,7 @@ def _of_runtime(spec: Spec) -> Iterator[tuple[str, Spec, bool]]:
     for job in jobs:
         template, role = job.get("template") or {}, str(job.get("name") or "")
         labels = (template.get("metadata") or {}).get("labels") or {}
-        for _, pod, _, _ in _specs(template, role, ""):
+        for _, pod, *_ in _specs(template, role, "", annotations={}):
             yield role, pod, labels.get(_STEP, "") == "trainer" or role == _TRAINER
 
 

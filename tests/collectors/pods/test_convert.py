@@ -233,3 +233,21 @@ def test_the_pods_of_what_does_not_end_are_of_a_revision_or_run(
 )  # fmt: skip
 def test_a_pod_s_part_in_its_job(labels: dict[str, str], role: str | None, replica: int | None) -> None:
     assert (role_of(labels), replica_of(labels)) == (role, replica)
+
+
+@pytest.mark.parametrize(
+    ("annotations", "gpus"),
+    [
+        ({"gpu-fraction": "0.5"}, 0.5),
+        ({"gpu-fraction": "0.25", "gpu-fraction-num-devices": "2"}, 0.5),
+        ({"gpu-memory": "2000"}, None),
+        ({"gpu-fraction": "half"}, None),
+        ({"gpu-fraction": "-1"}, None),
+        ({"team": "a"}, 0),
+    ],
+)
+def test_parts_of_gpus_that_annotations_ask_for(annotations: dict[str, str], gpus: float | None) -> None:
+    """As the KAI scheduler has them; where containers ask for GPUs, these count."""
+    assert gpu_request({"containers": [{}]}, annotations=annotations) == gpus
+    whole = {"containers": [{"resources": {"limits": {"nvidia.com/gpu": 2}}}]}
+    assert gpu_request(whole, annotations=annotations) == 2

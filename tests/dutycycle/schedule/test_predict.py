@@ -467,3 +467,26 @@ def test_an_object_that_may_make_pods_is_said(
     assert "pod/new" in lines
     about = [line for line in lines if "orkspace" in line or "service" in line or "queue" in line]
     assert about == said
+
+
+SHARING = """apiVersion: batch/v1
+kind: Job
+metadata: {name: j, annotations: {gpu-fraction: "0.9"}}
+spec:
+  template:
+    metadata: {annotations: {gpu-fraction: "0.5"}}
+    spec: {schedulerName: kai-scheduler, containers: [{name: main, image: x}]}
+"""
+
+
+def test_a_part_of_a_gpu_is_the_templates(tmp_path: Path) -> None:
+    """And not that of the job's own annotations, which no pod gets."""
+    (pod,) = asked(SHARING, tmp_path)
+    assert pod.gpus == 0.5
+    (pod,) = asked(SHARING.replace('{annotations: {gpu-fraction: "0.5"}}', "{}"), tmp_path)
+    assert pod.gpus == 0
+    of_pod = (
+        'apiVersion: v1\nkind: Pod\nmetadata: {name: p, annotations: {gpu-fraction: "0.5"}}\nspec: {%s}\n'
+    )
+    (pod,) = asked(of_pod % "containers: [{name: main, image: x}]", tmp_path)
+    assert pod.gpus == 0.5

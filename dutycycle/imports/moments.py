@@ -39,6 +39,8 @@ _SECONDS = {"s": 1, "sec": 1, "secs": 1, "second": 1, "seconds": 1, "ms": 1e-3, 
 _LEAST_EPOCH_S = 1e8
 """1973: a smaller number is seconds since the log began."""
 _MOST_EPOCH_S = 4.2e9
+_SPREADSHEET_EPOCH, _SPREADSHEET_DAYS = datetime(1899, 12, 30, tzinfo=UTC), (32_874, 73_050)
+"""Spreadsheets write a moment as days since then; from 1990 to 2099."""
 _JITTER_S = 10
 """Rows that are this much out of order were written so."""
 _NO_START = "give --start, when the log begins, such as 2026-11-20T10:00:00Z"
@@ -115,7 +117,11 @@ class Clock:
         if abs(seconds) >= _LEAST_EPOCH_S:
             return round(seconds * 1000)
         if self._start_ms is None:
-            raise ValueError(f"{value:g} is a time since the log began: {_NO_START}")
+            sheet = ""
+            if _SPREADSHEET_DAYS[0] < value < _SPREADSHEET_DAYS[1]:
+                day = _SPREADSHEET_EPOCH + timedelta(days=value)
+                sheet = f"; or, where {day:%Y-%m-%d} is meant, save the column as date and time"
+            raise ValueError(f"{value:g} is a time since the log began: {_NO_START}{sheet}")
         return self._start_ms + round(seconds * 1000)
 
     def _in_usual_order(self, text: str, unit: str | None) -> str:

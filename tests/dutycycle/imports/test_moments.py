@@ -105,6 +105,7 @@ def test_a_day_above_12_tells_the_order_of_all_dates_after_it(first: str, second
         ("yesterday", "'yesterday' is no time"),
         ("[N/A]", "is no time"),
         ("12.5", "12.5 is a time since the log began: give --start"),
+        ("45990.3333", "or, where 2025-11-29 is meant, save the column as date and time"),
         ("10:00:00", "'10:00:00' has no date: give --start"),
         (
             "Fri Nov 20 10:00:00 EST 2026",

@@ -32,8 +32,9 @@ def load(environ: Mapping[str, str], flags: Mapping[str, str] | None = None) -> 
             continue
         shown = "…" if field.metadata["secret"] or "@" in text else repr(text)
         try:
-            # A line's end or a space around it is of the Secret or the file that it stood in.
-            values[field.name] = value = field.metadata["parse"](text.strip())
+            # A line's end or a space around it is of the Secret or the file that it stood in; alone it is
+            # no empty value.
+            values[field.name] = value = field.metadata["parse"](text.strip() or text)
         except ValueError as error:
             raise SettingError(f"{source}={shown}: {error}") from error
         if isinstance(value, Secret) and source.endswith("_FILE"):

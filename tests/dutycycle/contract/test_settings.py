@@ -138,7 +138,7 @@ BAD: dict[str, dict[str, list[str]]] = {
     "begins with ~": {"spool": ["~/spool"], "steps_socket": ["~/s"]},
     "one of refuse, begin-anew": {"lost_state": ["ignore"]},
     "at most 200 characters": {"topic_prefix": ["x" * 201]},
-    "letters, digits": {"topic_prefix": ["a/b"]},
+    "letters, digits": {"topic_prefix": ["a/b", " "]},
     "from 1 to 100000": {"web_open": ["0", "many"]},
     "from 1 to 10000": {"partitions": ["0", "eight", "8.5"], "annotation_rate": ["0"]},
     "from 1 to 15": {"replication": ["16"]},

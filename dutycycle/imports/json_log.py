@@ -88,16 +88,23 @@ def _of_value(value: Any, number: int) -> Iterator[tuple[int, str]]:
     if isinstance(value, list):
         lists = [part for part in value if isinstance(part, list)]
         if len(lists) > 1 and lists == value:
-            names, *rows = lists
-            if not all(isinstance(name, str) for name in names) or not any(map(read_meaning, names)):
-                yield number, json.dumps(value) + "\n"  # not one line a row: all of them are wrong alike
-                return
-            value = [dict(zip(names, cells, strict=True)) for cells in rows if len(cells) == len(names)]
+            yield from ((number, json.dumps(row) + "\n") for row in _rows_under_names(*lists))
+            return
         for part in value:
             yield from _of_value(part, number)
         return
     for record in _records(value):
         yield number, json.dumps(record) + "\n"
+
+
+def _rows_under_names(names: list[Any], *rows: list[Any]) -> Iterator[Any]:
+    """Yield rows with their names; one of another length as it is, and where there are no names all together:
+    each row would be wrong alike."""
+    if not all(isinstance(name, str) for name in names) or not any(map(read_meaning, names)):
+        yield [names, *rows]
+        return
+    for cells in rows:
+        yield dict(zip(names, cells, strict=True)) if len(cells) == len(names) else cells
 
 
 def _records(value: Any) -> Iterator[Any]:

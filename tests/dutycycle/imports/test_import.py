@@ -793,6 +793,15 @@ def test_values_of_json_without_names_are_refused(tmp_path: Path, capsys: pytest
     assert "is no object of JSON, and so its values have no names: [[1764" in capsys.readouterr().err
 
 
+def test_a_row_of_json_of_another_length_is_a_wrong_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = write(tmp_path / "a.json", ['[["time", "gpu", "util"], [1764403200, 0, 5], [1764403201, 0]]'])
+    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 0
+    assert "left out: 1 wrong line" in capsys.readouterr().err
+    assert [record["gpus"][0]["gpu_util_pct"] for record in records(tmp_path / "t.jsonl")] == [5]
+
+
 def test_names_in_a_message_are_few(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = write(tmp_path / "a.json", [str({f"x{at}": at for at in range(500)}).replace("'", '"')])
     assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 1

@@ -37,6 +37,10 @@ _GAP_PCT = (20.0, 40.0)
 """From the first difference between ranks on they are imbalanced; from the second on that is sure."""
 _SURELY_HELD = 0.75
 """A pod that is less sure to be held down says nothing of its job."""
+_EACH_ALONE = frozenset({
+    "Deployment", "DaemonSet", "ReplicaSet", "ReplicationController", "InferenceService", "RayService",
+})  # fmt: skip
+"""Kinds of owners whose pods serve each on its own: none waits for one that is held down."""
 _NAMED = 3
 """Pods that a sentence names."""
 _SUMS = {
@@ -156,9 +160,10 @@ def job_insight(uid: str, every: Iterable[JobInsightPart], ts_ms: int) -> Insigh
     limit, sure = _vote(((part.bottleneck, part.bottleneck_confidence, part.gpus) for part in those), last="")
     text = advice(limit, kind, evidence)
     gap, least, most = largest_gap(parts)
-    held = _held_down(parts)
+    held = [] if parts[0].job.kind in _EACH_ALONE else _held_down(parts)
     if held and limit not in ("power", "heat"):
         limit, sure = held[0].bottleneck, held[0].bottleneck_confidence
+        evidence = _evidence(held) | evidence
         evidence[HELD_GPUS] = sum(int(part.evidence.get(HELD_GPUS, part.gpus)) for part in held)
         names = ", ".join(sorted(part.pod_name for part in held)[:_NAMED])
         names += f" and {len(held) - _NAMED} more" if len(held) > _NAMED else ""
@@ -225,15 +230,21 @@ def _vote(words: Iterable[tuple[str, float, int]], last: str) -> tuple[str, floa
 
 
 def _evidence(parts: list[JobInsightPart]) -> dict[str, float]:
-    """Tell how many pods there are, and means, sums or maxima of their evidence, whichever has a meaning."""
+    """Tell how many pods there are, and means, sums or maxima of their evidence, whichever has a meaning: a
+    maximum of any pods, a mean or sum of those that have most of the GPUs, as it stands for all."""
     by_name: dict[str, list[float]] = defaultdict(list)
+    gpus: dict[str, int] = defaultdict(int)
     for part in parts:
         for name, value in part.evidence.items():
             by_name[name].append(value)
+            gpus[name] += max(part.gpus, 1)
+    all_gpus = sum(max(part.gpus, 1) for part in parts)
     combined = {
         name: three_digits(_together(name, by_name[name]))
         for name in sorted(by_name)
-        if name not in _NOT_OF_A_JOB and (name not in _OF_EVERY_POD or len(by_name[name]) == len(parts))
+        if name not in _NOT_OF_A_JOB
+        and (name not in _OF_EVERY_POD or len(by_name[name]) == len(parts))
+        and (name in _MAXIMA or 2 * gpus[name] > all_gpus)
     }
     return {"pods": len(parts)} | combined
 

@@ -230,3 +230,27 @@ def test_a_job_is_without_a_pod_that_ended() -> None:
     assert {one["evidence"]["pods"] for one in jobs[:-1]} == {2}
     assert jobs[-1]["evidence"]["pods"] == 1
     assert jobs[-1]["ts_ms"] == START_MS + 120_000
+
+
+@pytest.mark.parametrize(
+    ("owner", "bottleneck"), [("Job", "heat"), ("StatefulSet", "heat"), ("Deployment", "gpu")]
+)
+def test_one_that_heat_holds_down_holds_up_ranks_and_no_servers(owner: str, bottleneck: str) -> None:
+    held: dict[str, Any] = {
+        "bottleneck": "heat",
+        "evidence": {"gpus": 1, "power_w": 200, "throttled_heat_pct": 90},
+    }
+    of = JOB | {"kind": owner}
+    (told,) = settled(job(), [*(part(uid, job=of) for uid in "0123"), part("4", job=of, **held)])
+    assert told.bottleneck == bottleneck
+    assert ("name-4" in (told.advice or "")) == (bottleneck == "heat")
+    assert told.evidence.get("throttled_heat_pct") == (90 if bottleneck == "heat" else None)
+
+
+@pytest.mark.parametrize(("pods", "mean"), [(1, None), (2, None), (3, 70)])
+def test_a_mean_that_few_pods_have_is_no_mean_of_the_job(pods: int, mean: float | None) -> None:
+    told_by: dict[str, Any] = {"evidence": {"gpus": 1, "power_w": 500, "sm_active_pct": 70}}
+    parts = [part(str(pod), **(told_by if pod < pods else {})) for pod in range(4)]
+    (told,) = settled(job(), parts)
+    assert told.evidence.get("sm_active_pct") == mean
+    assert told.evidence["power_w"] == 2000

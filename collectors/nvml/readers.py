@@ -56,6 +56,7 @@ class _Calls(Generic[_R]):
         self._done = threading.Event()
 
     def run_what_is_left(self) -> None:
+        """Run what no other thread has begun. Called once in each of the threads."""
         for number, call in self._left:
             self._outcomes[number] = outcome(call)
         with self._lock:

@@ -84,14 +84,23 @@ class StallDetector:
         leave: Callable[[int], None] = os._exit,
     ) -> None:
         self.limits = limits or StallLimits()
-        self.process_limit_s = math.inf
-        """After a stall of the whole process that is longer, its work is somebody else's."""
+        self._process_limit_s = math.inf
         self._clock = clock
         self._leave = leave
         self._process_at: float | None = None
         self._loop_at: float | None = None
         self._process_stalled = False
         self._watches: list[_Watch] = []
+
+    @property
+    def process_limit_s(self) -> float:
+        """Return after how long a stall of the whole process its work is somebody else's."""
+        return self._process_limit_s
+
+    @process_limit_s.setter
+    def process_limit_s(self, most_s: float) -> None:
+        # The beat of before may be as old as ``poll_s``: the thread looks more often from the next one on.
+        self._process_limit_s, self._process_at = most_s, None
 
     def process_stalled(self) -> bool:
         """Tell whether the whole process ever stalled for over ``process_limit_s``.

@@ -120,3 +120,15 @@ def test_progress_stalls_when_nothing_changes() -> None:
         clock.now_s += 0.5
         found.append(progress.stalled_s)
     assert found == [0.5, 0.5, 10.5, 0, 0, 0.5]
+
+
+def test_a_limit_counts_from_the_first_beat_under_it() -> None:
+    now = [0.0]
+    detector = StallDetector(clock=lambda: now[0])
+    detector.beat()
+    now[0] += 1.9  # without a limit it beats every two seconds
+    detector.process_limit_s = 1.2
+    assert not detector.process_stalled()
+    detector.beat()
+    now[0] += 1.3
+    assert detector.process_stalled()

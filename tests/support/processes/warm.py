@@ -6,7 +6,8 @@ small program stands for that process: it has the same input, output and exit st
 where it is killed, so is the process.
 
 All commands have the hash seed of the server: who compares the bytes of two starts them anew. So does who
-needs what is read at the start of a process, as LD_LIBRARY_PATH is.
+needs what is read at the start of a process, as LD_LIBRARY_PATH is, or is about how an interpreter takes down
+its modules at its end.
 """
 
 import os

@@ -51,6 +51,8 @@ def _calls(names: list[str]) -> dict[str, int]:
 def main() -> None:
     """Answer each line of the input with one line."""
     setup: dict[str, Any] = json.loads(sys.argv[1])
+    if setup["library"]:  # found by its name from now on: LD_LIBRARY_PATH is too late for a forked process
+        ctypes.CDLL(setup["library"])
     lines = _Lines()
     logging.getLogger("dutycycle").addHandler(lines)
     logging.getLogger("dutycycle").setLevel(logging.DEBUG)

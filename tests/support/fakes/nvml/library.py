@@ -49,15 +49,33 @@ def _digest(without: Sequence[str]) -> str:
 
 def _compile(compiler: str, folder: Path, without: Sequence[str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
+    objects = _objects(compiler)
     # Test processes may build at the same moment: each builds for itself, the last rename wins.
     with TemporaryDirectory(dir=folder) as scratch:
         versions = Path(scratch) / "hidden.map"
         hidden = " ".join(f"{name};" for name in ("no_function", *without))
         versions.write_text(f"{{ local: {hidden} }};\n")
         built = Path(scratch) / NAME
-        command = [compiler, *_FLAGS, "-o", str(built), *map(str, sorted(_SOURCE.glob("*.c")))]
-        command += [f"-Wl,-soname,{NAME}", f"-Wl,--version-script,{versions}", "-lm", "-lpthread"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            pytest.fail(f"the fake {NAME} does not compile:\n{done.stderr}")
+        command = [compiler, *_FLAGS, "-o", str(built), *map(str, objects)]
+        _run([*command, f"-Wl,-soname,{NAME}", f"-Wl,--version-script,{versions}", "-lm", "-lpthread"])
         built.rename(folder / NAME)
+
+
+def _objects(compiler: str) -> list[Path]:
+    """The sources, each compiled once for all variants."""
+    folder = _CACHE / f"{_digest(())}.objects"
+    folder.mkdir(parents=True, exist_ok=True)
+    objects = [folder / f"{source.stem}.o" for source in sorted(_SOURCE.glob("*.c"))]
+    with TemporaryDirectory(dir=folder) as scratch:
+        for target in objects:
+            if not target.exists():
+                built = Path(scratch) / target.name
+                _run([compiler, *_FLAGS, "-c", "-o", str(built), str(_SOURCE / f"{target.stem}.c")])
+                built.rename(target)
+    return objects
+
+
+def _run(command: Sequence[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.fail(f"the fake {NAME} does not compile:\n{done.stderr}")

@@ -12,8 +12,9 @@ from dutycycle.contract.catalogue import USUAL_ACTIVITY
 from dutycycle.contract.codec import decode
 from dutycycle.contract.records.health import GpuEvent
 from dutycycle.contract.records.samples import Gpu, NvmlSample
-from tests.support.fakes.nvml.library import build, env
+from tests.support.fakes.nvml.library import NAME, build, env
 from tests.support.fakes.nvml.scenario import Scenario
+from tests.support.processes.warm import command
 
 _ROOT = Path(__file__).resolve().parents[4]
 
@@ -42,7 +43,10 @@ class Answer:
 
 
 class Probe:
-    """A context: the process lives in it. ``monotonic_s``, which retries go by, is the test's to move."""
+    """A context: the process lives in it. ``monotonic_s``, which retries go by, is the test's to move.
+
+    A ``library`` of the test's own is left to the loader, which looks for it as for a driver.
+    """
 
     def __init__(
         self,
@@ -58,8 +62,10 @@ class Probe:
         activity: Sequence[str] = USUAL_ACTIVITY,
     ) -> None:
         self._path = scenario.write(folder / "world")
+        self._given = library
         self._library = library or build(without=without)
         self._setup = {
+            "library": None if library else str(self._library / NAME),
             "pods": pods or {},
             "host_root": str(host_root or folder),
             "retry_s": retry_s,
@@ -71,15 +77,12 @@ class Probe:
 
     def __enter__(self) -> "Probe":
         environment = {**env(self._library, self._path), "PYTHONPATH": str(_ROOT)}
-        command = [
-            sys.executable,
-            "-m",
-            "tests.support.fakes.nvml.collector_process",
-            json.dumps(self._setup),
-        ]
+        module = "tests.support.fakes.nvml.collector_process"
+        begin = [sys.executable, "-m", module] if self._given else command(module)
         self._process = subprocess.Popen(
-            command, env=environment, cwd=_ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
+            [*begin, json.dumps(self._setup)],
+            env=environment, cwd=_ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -18,9 +18,10 @@ DAMP_S = 30.0
 """Time constant of the damping: a slope is followed for about so long into the future."""
 RESET_MS = 120_000
 """A series that was not seen for longer begins anew."""
-ROWS = 7
-LEVEL, SLOPE, NEWEST, MEAN, VARIANCE, SEEN_MS, COUNT = range(ROWS)
-"""``MEAN`` is the slow mean of the values, ``VARIANCE`` theirs about it."""
+ROWS = 8
+LEVEL, SLOPE, NEWEST, MEAN, VARIANCE, SEEN_MS, COUNT, FINE = range(ROWS)
+"""``MEAN`` is the slow mean of the values, ``VARIANCE`` theirs about it; ``FINE`` is 1 once a value was no
+whole number."""
 BEGUN = 2
 """Values after which a series has a level and a slope."""
 FORECASTERS = 3
@@ -81,6 +82,8 @@ def update_holt(ts_ms: int, values: Floats, state: Floats) -> None:
             trend[MEAN] += off * gains[2]
             trend[VARIANCE] += (off * off - trend[VARIANCE]) * gains[2]
         trend[NEWEST], trend[SEEN_MS] = value, ts_ms
+        if value != np.floor(value):
+            trend[FINE] = 1.0
 
 
 @kernel

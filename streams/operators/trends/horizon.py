@@ -24,6 +24,7 @@ from streams.operators.columns.arrays import Bools, Floats, Ints, pack, remap, u
 from streams.operators.columns.vectors import copy_into, sorted_known
 from streams.operators.trends.holt import COUNT as COUNTED
 from streams.operators.trends.holt import (
+    FINE,
     FORECASTERS,
     INTERVAL_MS,
     LEVEL,
@@ -99,6 +100,9 @@ ANOTHER = 0.05
 """Share by which the period of another cycle differs."""
 EARLY_MS = INTERVAL_MS // 10
 """A tick that comes up to so much too soon, by jitter, is the one that was forecast."""
+WHOLE = 1.0
+"""What values are multiples of, at least, while all of a series were whole numbers, as of a source that
+rounds."""
 LEAST = 1e-6
 """Share of the largest error below which an error makes no further difference."""
 
@@ -343,6 +347,8 @@ def _forecast(
         level, slope = recent[0, column], recent[1, column]
         trend, age_s = recent[2, column], recent[3, column]
         newest = holt[NEWEST, column]
+        if resolution > 0 and not holt[FINE, column] > 0:
+            resolution = max(resolution, WHOLE)
         if announced:
             level = holt[LEVEL, column]
             slope = trend = (capacity - level) / left_s

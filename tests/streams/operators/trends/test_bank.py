@@ -195,6 +195,16 @@ def test_an_interval_reaches_as_far_as_is_measured() -> None:
     assert said.p95.tolist() == [[61.0, 60.5]] * 3
 
 
+def test_an_interval_reaches_to_the_next_whole_number_of_a_source_that_rounds() -> None:
+    rows = np.full((600, 2), 60.0)
+    rows[3, 1] = 60.25
+    bank = fed(rows)
+    for told in (bank, TrendBank.restore(from_bytes(text(bank)))):
+        said = told.forecast(resolution=np.array([0.1, 0.1]))
+        assert said.p05[0].tolist() == [59.0, pytest.approx(59.9)]
+        assert said.p95[0].tolist() == [61.0, pytest.approx(60.1)]
+
+
 def test_an_interval_has_a_width_where_a_ramp_comes_to_its_bound() -> None:
     ramp = np.linspace(0, 90, 900)[:, np.newaxis]
     said = fed(ramp).forecast(upper=np.array([92.0]), resolution=np.array([1.0]))

@@ -68,9 +68,9 @@ class LiveState:
                 "gpu-health": lambda record: self._newest.put(record.node, record),
             }
             if self._is_shown(key):
-                self._decoded(topic, payload, of_node[topic])
+                self._decoded(topic, key, payload, of_node[topic])
         elif topic == "pods":
-            self._decoded(topic, payload, self._pod)
+            self._decoded(topic, key, payload, self._pod)
         elif topic in ("cycles", "trends"):
             subject, _, source = key.rpartition("/")
             getattr(self._of(subject), topic)[source] = Lazy(topic, payload, self._unreadable)
@@ -106,13 +106,17 @@ class LiveState:
     def _unreadable(self) -> None:
         self.unreadable += 1
 
-    def _decoded(self, topic: str, payload: bytes, take: Callable[[_R], object]) -> None:
+    def _decoded(self, topic: str, key: str, payload: bytes, take: Callable[[_R], object]) -> None:
+        """Give a record to ``take``; one that cannot be read, or is another key's, is counted alone."""
         try:
             record: Any = decode(TOPICS[topic].record, payload, topic)
         except DecodeError:  # the streams make a dead letter of it
             self.unreadable += 1
-        else:
+            return
+        if TOPICS[topic].is_under_its_key(key, record):
             take(record)
+        else:
+            self.unreadable += 1
 
     def _of(self, key: str) -> Derived:
         """Return what is derived of a subject, which may not have been sampled yet."""

@@ -122,6 +122,15 @@ def test_what_is_unreadable_is_counted_and_its_neighbour_is_shown() -> None:
     assert (state.unreadable, row.now.gpu_util_pct) == (2, 9)
 
 
+def test_a_sample_under_anothers_key_is_no_second_node() -> None:
+    state = LiveState()
+    for key in ("a", "A", "", "a/b"):
+        feed(state, "nvml-samples", key, nvml(9))
+        feed(state, "cgroup-samples", key, cgroup())
+    assert ([row.key for row in state.gpus()], state.ticks) == (["gpu/a/GPU-1"], 2)
+    assert (len(state.node_rows()), state.unreadable) == (1, 6)
+
+
 def test_what_was_derived_before_the_first_sample_is_found() -> None:
     (row,) = fed(trends(gpu_util_pct=ahead(61)), ("nvml-samples", "a", nvml(9))).gpus()
     assert row.derived.trend("gpu_util_pct") is not None

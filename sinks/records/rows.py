@@ -106,8 +106,13 @@ def until_now(record: Record, now_ms: int) -> Record:
     """Return the record; that of a pod or job as seen until ``now_ms`` at most.
 
     A collector's clock in a wrong year gives it no years of life. A day is left to clocks that differ, and to
-    runs that are simulated.
+    runs that are simulated. Raises ``ValueError`` for usage of an hour later than that: what is kept of the
+    ledger is seen from its newest hour, so all of it would be too old.
     """
+    if isinstance(record, UsageHour) and record.hour_ms > now_ms + _DAY_MS:
+        raise ValueError(
+            f"usage of {record.node} in an hour to come, {record.hour_ms} ms: its clock is ahead"
+        )
     if not isinstance(record, PodPeaks | JobPeaks) or record.last_ms <= now_ms + _DAY_MS:
         return record
     return replace(record, first_ms=min(record.first_ms, now_ms), last_ms=now_ms)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from dutycycle.contract.records.hours import HOUR_MS, GpuHour, UsageHour
+from dutycycle.contract.units import END_OF_TIME_MS
 from sinks.records.query import job_peaks, pod_peaks
 from sinks.records.rows import pod_row
 from sinks.records.sink import RecordsSink
@@ -15,7 +17,7 @@ from sinks.records.store import RecordsStore
 from sinks.thread import in_thread
 from tests.support.servers.postgres import Postgres
 from tests.support.sinks import made
-from tests.support.sinks.recording import open_store, running
+from tests.support.sinks.recording import open_store, read_rows, running
 from tests.support.sinks.rig import Rig
 from tests.support.waiting import until
 
@@ -54,6 +56,26 @@ async def test_a_clock_in_a_wrong_year_gives_no_pod_years_of_life(records_url: s
     (pod,), (job,) = pod_peaks(records_url), job_peaks(records_url)
     assert (pod.first_ms, job.first_ms // 60_000) == (now_ms - 60_000, job.last_ms // 60_000)
     assert max(pod.last_ms, job.last_ms) < now_ms + 60_000
+
+
+async def test_an_hour_to_come_makes_the_ledger_no_past(records_url: str) -> None:
+    """A node whose clock is in a wrong year, or a stranger's record: what is kept is seen from the newest
+    hour."""
+    this_hour_ms = round(1000 * time.time()) // HOUR_MS * HOUR_MS
+    rig = Rig()
+
+    def usage(hour_ms: int, gpu_s: float) -> UsageHour:
+        row = GpuHour(pod_uid="p", gpu="G", gpu_s=gpu_s, known_s=gpu_s, busy_s=0)
+        return UsageHour(
+            node="a", source="nvml", hour_ms=hour_ms, ts_ms=this_hour_ms + round(gpu_s), gpus=(row,)
+        )
+
+    async with running(records_url, rig) as work:
+        await work.write(usage(this_hour_ms - HOUR_MS, 3600), usage(this_hour_ms, 60))
+        await work.write(usage(this_hour_ms + 10 * 365 * 24 * HOUR_MS, 30), usage(END_OF_TIME_MS, 30))
+        await work.write(usage(this_hour_ms, 120), usage(this_hour_ms + 23 * HOUR_MS, 10))
+    assert read_rows(records_url, "SELECT gpu_s FROM usage_hours ORDER BY hour") == [(3600,), (120,), (10,)]
+    assert [letter["reason"] for letter in rig.port.dead_letters] == ["rejected"] * 2
 
 
 def test_no_pod_is_seen_before_it_was_started() -> None:

@@ -74,8 +74,8 @@ soak: $(VENV)/.ready ## what takes minutes: tests marked soak, fresh seeds of th
 bench: $(VENV)/.ready ## the goals of speed, beside the peers, into docs/performance.md (half an hour); less by ARGS=--quick
 	$(BIN)/python -m bench.speed $(ARGS)
 
-bench-insight: $(VENV)/.ready ## what insight is worth beside its peers; SEEDS=6 FIRST=2000; or on logs of real machines: REAL=FOLDER JOBS=2
-	$(BIN)/python -m bench.bench_insight $(if $(REAL),--real $(REAL) --jobs $(JOBS),--seeds $(SEEDS) --first $(FIRST))
+bench-insight: $(VENV)/.ready ## what insight is worth beside its peers; SEEDS=6 FIRST=2000; or on logs of real machines: REAL=FOLDER JOBS=2, changed ones: CHANGED=1
+	$(BIN)/python -m bench.bench_insight $(if $(REAL),--real $(REAL) --jobs $(JOBS) $(if $(CHANGED),--changed),--seeds $(SEEDS) --first $(FIRST))
 
 check: $(VENV)/.ready ## ruff, mypy --strict and the import rules
 	$(BIN)/ruff check .

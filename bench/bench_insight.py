@@ -1,12 +1,13 @@
 """What insight is worth: cycles, forecasts, kinds and bottlenecks, ours beside its peers, in one run.
 
     make bench-insight [FIRST=2000] [SEEDS=6]
-    make bench-insight REAL=/folder/of/traces [JOBS=2]
+    make bench-insight REAL=/folder/of/traces [JOBS=2] [CHANGED=1]
     python -m bench.bench_insight [--first 2000] [--seeds 6] [--out bench/out] [--only cycles] [--real FOLDER]
 
 Prints the tables, and writes ``insight.json`` with all their figures. With ``--real`` ours
 alone, on logs of real machines in that folder (``bench/insight/real.py`` says of what form); writes the first
 tables of ``docs/insight.md``. What each log's replay says stays in ``bench/out/real`` until the code changes.
+With ``--changed``, instead, kinds of the same logs as other sources could have told them.
 Nothing was tuned on seeds from 1000. Times are CPU times; they grow on a busy machine.
 """
 
@@ -19,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from bench.insight import (
+    changed,
     tables_age,
     tables_anomaly,
     tables_cycle,
@@ -110,14 +112,18 @@ def main() -> None:
     parser.add_argument(
         "--real", type=Path, help="instead: a folder of traces of real machines, with truth.json"
     )
+    parser.add_argument("--changed", action="store_true", help="with --real: the kinds of changed logs alone")
     parser.add_argument("--jobs", type=int, default=1, help="processes that replay logs (default: 1)")
     parser.add_argument("--page", type=Path, default=PAGE, help="the page that their tables are written to")
     args = parser.parse_args()
     if args.real is not None:
         report = TableReport()
-        tables_real.real_machines(report, args.real, args.out / "real", args.page, args.jobs)
+        if args.changed:
+            changed.changed_logs(report, args.real, args.jobs)
+        else:
+            tables_real.real_machines(report, args.real, args.out / "real", args.page, args.jobs)
         args.out.mkdir(parents=True, exist_ok=True)
-        report.write(args.out / "real.json")
+        report.write(args.out / ("changed.json" if args.changed else "real.json"))
         return
     run(range(args.first, args.first + args.seeds), args.out, tuple(args.only or PARTS))
 

@@ -4,6 +4,7 @@ The folder is made here: two GPUs with a cycle of twenty seconds, of one of whic
 """
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,16 @@ import pytest
 import zstandard
 
 from bench.insight import real
+from bench.insight.changed import CHANGES, Change, changed, changed_logs, kind_shares
 from bench.insight.real import Measured, Replayed, TraceTruth, read_truth, replay_once, trace_path
+from bench.insight.real import replay as real_replay
 from bench.insight.report import TableReport
 from bench.insight.tables_real import BEGIN, END, real_machines
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.records.derived import CycleMetric, Forecast, TrendMetric
+from dutycycle.contract.records.samples import NvmlSample
+from dutycycle.contract.topics import DEFAULT_PREFIX
+from dutycycle.traces.samples import TraceSamples
 from tests.support.data.samples import gpu, nvml
 
 BEGIN_S = 1_700_000_000
@@ -99,6 +105,43 @@ def test_a_folder_without_its_truth_or_a_trace_is_named(tmp_path: Path) -> None:
     (folder(tmp_path) / "log.jsonl.zst").unlink()
     with pytest.raises(DutycycleError, match=r"log.jsonl.zst: No such file, but .*truth.json has its truth"):
         read_truth(tmp_path)
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.name)
+def test_a_changed_log_has_what_the_change_says(tmp_path: Path, change: Change) -> None:
+    folder(tmp_path)
+    records = list(TraceSamples([str(trace_path(tmp_path, "log"))], DEFAULT_PREFIX))
+    begin, end = (BEGIN_S + share * SECONDS for share in change.part)
+    after = list(changed(records, change, begin, end))
+    samples = [msgspec.json.decode(record.value or b"", type=NvmlSample) for record in after]
+    moments = [(sample.ts_ms - 1000 * BEGIN_S - 1000 * change.later_s) / 1000 for sample in samples]
+    assert [record.ts_ms for record in after] == [sample.ts_ms for sample in samples]
+    assert begin - BEGIN_S <= min(moments) <= max(moments) <= end - BEGIN_S
+    if change.tick_s:
+        assert {later - earlier for earlier, later in pairwise(moments)} == {change.tick_s}
+        assert {sample.interval_ms for sample in samples} == {1000 * change.tick_s}
+    else:
+        part = change.part[1] - change.part[0]
+        assert len(samples) == pytest.approx(part * (1 - change.missing) * SECONDS, rel=0.1)
+    gpus = [gpu for sample in samples for gpu in sample.gpus]
+    assert all((gpu.power_w is None) == change.utilization_alone for gpu in gpus)
+    before = [msgspec.json.decode(record.value or b"", type=NvmlSample) for record in records]
+    assert (samples == before) == (change == CHANGES[0])
+    busy = {gpu.gpu_util_pct for gpu in gpus if (gpu.gpu_util_pct or 0) > 50}
+    assert (len(busy) > 1) == bool(change.noise)
+
+
+def test_kinds_of_changed_logs(tmp_path: Path) -> None:
+    report = TableReport()
+    nothing, coarse = CHANGES[0], Change("a tick each second", tick_s=1.0)
+    changed_logs(report, folder(tmp_path), changes=[nothing, coarse])
+    row, other = report.figures["real_changed"]
+    assert row["logs"] == 1
+    assert row["right %"] + row["unknown %"] + row["wrong %"] == pytest.approx(100)
+    assert (other["logs"], other["right %"]) == (0, None)  # its ticks are as far apart already
+    truth = read_truth(tmp_path)["log"]
+    shares = real_replay(trace_path(tmp_path, "log"), truth).kind_shares()
+    assert kind_shares(trace_path(tmp_path, "log"), truth, nothing) == shares
 
 
 def replayed(**series: Any) -> Replayed:

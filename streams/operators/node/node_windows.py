@@ -54,7 +54,10 @@ class NodeWindows:
         rows = rows.take(self.columns, axis=1)
         if block.value_highs is block.values:
             return rows, rows
-        return rows, index.spread(block.layout.series, block.value_highs).take(self.columns, axis=1)
+        highs = index.spread(block.layout.series, block.value_highs).take(self.columns, axis=1)
+        # Of a tick without a value a source may still tell the most: nothing is to depend on when it is read.
+        highs[np.isnan(rows)] = np.nan
+        return rows, highs
 
     def advance(self, watermark_ms: float) -> list[Emission]:
         """Close the windows that the watermark has passed, with their lateness; their records."""

@@ -25,6 +25,22 @@ def operator() -> NodeOperator:
     return NodeOperator(CONFIG, "a", NvmlReader("a"))
 
 
+def measured(at: int, seq: int, chance: random.Random) -> dict[str, Any]:
+    """What is measured of a GPU: at some ticks bursts, the most and no mean, or counters."""
+    fields: dict[str, Any] = {
+        "gpu_util_pct": chance.randint(0, 100), "mem_used_bytes": 1e9 * chance.random(),
+        "energy_j": 3.3 * seq, "power_w": 100 * chance.random(),
+        "processes": [{"pid": 7 + seq // 50, "pod_uid": f"p{at}", "gpu_util_pct": seq % 90}],
+    }  # fmt: skip
+    if chance.random() < 0.3:
+        fields["util_burst"] = [[-500, 3], [-10, seq % 50]]
+    elif chance.random() < 0.2:
+        fields |= {"gpu_util_pct": None, "gpu_util_max_pct": 99}
+    if chance.random() < 0.2:
+        fields["tensor_active_pct"] = 9 + seq % 7 * 8.0
+    return fields
+
+
 def samples(chance: random.Random) -> list[dict[str, Any]]:
     """GPUs and processes that come and go, bursts, other intervals, late ticks, gaps."""
     found, second, gpus, interval_ms = [], 10, 2, 1000
@@ -32,14 +48,7 @@ def samples(chance: random.Random) -> list[dict[str, Any]]:
         second = max(second + chance.choice(SECONDS), 0)
         gpus = chance.choice([gpus] * 12 + [0, 1, 2, 3])
         interval_ms = chance.choice([interval_ms] * 20 + [1000, 2000])
-        gpus_now = [
-            gpu(at, gpu_util_pct=chance.randint(0, 100), mem_used_bytes=1e9 * chance.random(),
-                energy_j=3.3 * seq, power_w=100 * chance.random(),
-                processes=[{"pid": 7 + seq // 50, "pod_uid": f"p{at}", "gpu_util_pct": seq % 90}],
-                **({"util_burst": [[-500, 3], [-10, seq % 50]]} if chance.random() < 0.3 else {}),
-                **({"tensor_active_pct": 9 + seq % 7 * 8.0} if chance.random() < 0.2 else {}))
-            for at in range(gpus)
-        ]  # fmt: skip
+        gpus_now = [gpu(at, **measured(at, seq, chance)) for at in range(gpus)]
         found.append(nvml(seq, gpus_now, ts_ms=1000 * second, interval_ms=interval_ms))
     return found
 

@@ -41,6 +41,8 @@ _EACH_ALONE = frozenset({
     "Deployment", "DaemonSet", "ReplicaSet", "ReplicationController", "InferenceService", "RayService",
 })  # fmt: skip
 """Kinds of owners whose pods serve each on its own: none waits for one that is held down."""
+_HELD_BY = ("throttled_heat_pct", "throttled_power_pct")
+"""The evidence of pods that are held down: it is that of the job, too, where few others have it."""
 _NAMED = 3
 """Pods that a sentence names."""
 _SUMS = {
@@ -163,7 +165,8 @@ def job_insight(uid: str, every: Iterable[JobInsightPart], ts_ms: int) -> Insigh
     held = [] if parts[0].job.kind in _EACH_ALONE else _held_down(parts)
     if held and limit not in ("power", "heat"):
         limit, sure = held[0].bottleneck, held[0].bottleneck_confidence
-        evidence = _evidence(held) | evidence
+        of_held = _evidence(held)
+        evidence = {name: of_held[name] for name in _HELD_BY if name in of_held} | evidence
         evidence[HELD_GPUS] = sum(int(part.evidence.get(HELD_GPUS, part.gpus)) for part in held)
         names = ", ".join(sorted(part.pod_name for part in held)[:_NAMED])
         names += f" and {len(held) - _NAMED} more" if len(held) > _NAMED else ""

@@ -238,13 +238,18 @@ def test_a_job_is_without_a_pod_that_ended() -> None:
 def test_one_that_heat_holds_down_holds_up_ranks_and_no_servers(owner: str, bottleneck: str) -> None:
     held: dict[str, Any] = {
         "bottleneck": "heat",
-        "evidence": {"gpus": 1, "power_w": 200, "throttled_heat_pct": 90},
-    }
+        # What is known of this pod alone is none of the job's: requests, rates, counters.
+        "evidence": {
+            "gpus": 1, "power_w": 200, "throttled_heat_pct": 90,
+            "cpu_request_cores": 4, "samples_per_s": 10, "sm_active_pct": 70,
+        },
+    }  # fmt: skip
     of = JOB | {"kind": owner}
     (told,) = settled(job(), [*(part(uid, job=of) for uid in "0123"), part("4", job=of, **held)])
     assert told.bottleneck == bottleneck
     assert ("name-4" in (told.advice or "")) == (bottleneck == "heat")
-    assert told.evidence.get("throttled_heat_pct") == (90 if bottleneck == "heat" else None)
+    of_heat = {"throttled_heat_pct": 90, "held_gpus": 1} if bottleneck == "heat" else {}
+    assert told.evidence == {"pods": 5, "gpus": 5, "power_w": 2200} | of_heat
 
 
 @pytest.mark.parametrize(("pods", "mean"), [(1, None), (2, None), (3, 70)])

@@ -3,7 +3,7 @@
 import csv
 import io
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import IO, Any, Protocol
 
@@ -37,15 +37,12 @@ class Csv:
 
     def pack(self, columns: Columns, rows: Sequence[Mapping[str, Any]]) -> bytes:
         """Return the lines."""
-        text = io.StringIO()
-        lines = csv.writer(text, lineterminator="\n")
         shown: list[tuple[str, Callable[[Any], Any]]]
         shown = [(name, _SHOWN.get(kind.word, _same)) for name, kind in columns.items()]
-        for row in rows:
-            lines.writerow(
-                [None if (value := row.get(name)) is None else show(value) for name, show in shown]
-            )
-        return text.getvalue().encode()
+        return _lines(
+            [None if (value := row.get(name)) is None else show(value) for name, show in shown]
+            for row in rows
+        )
 
     def size(self, pack: bytes) -> int:
         """Return its length."""
@@ -53,8 +50,14 @@ class Csv:
 
     def write(self, file: IO[bytes], columns: Columns, packs: Sequence[bytes]) -> None:
         """Write the names, then the lines."""
-        file.write(",".join(columns).encode() + b"\n")
+        file.write(_lines([columns]))
         file.writelines(packs)
+
+
+def _lines(rows: Iterable[Iterable[Any]]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode()
 
 
 def _same(value: Any) -> Any:

@@ -1,6 +1,7 @@
 """Goal: tables that are whole or not there, with typed columns, in bounded memory."""
 
 import csv
+import io
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from pyarrow import parquet
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.topics import DEFAULT_PREFIX
 from dutycycle.contract.trace import TraceError, TraceRecord
+from dutycycle.tables.columns import ColumnType
+from dutycycle.tables.formats import Csv
 from dutycycle.tables.writer import TableWriter
 from tests.support.targets import slow_after
 
@@ -87,6 +90,16 @@ def test_csv_has_iso_times_and_json(tmp_path: Path) -> None:
     assert row["record_ts"] == "2023-11-14T22:13:20.007Z"
     assert (row["uuid"], row["index"], row["power_w"]) == ('G"0,', "0", "")
     assert orjson.loads(row["throttle"]) == ["heat", "power"]
+
+
+@pytest.mark.parametrize("name", ["team", "a,b", 'of "us"', "=1+1", "Käse 🧀"])
+def test_names_and_values_of_csv_are_read_back(name: str) -> None:
+    """A label may be called as it likes, as in usage by labels."""
+    columns, file, form = {name: ColumnType("text"), "gpu_s": ColumnType("number")}, io.BytesIO(), Csv()
+    rows: list[dict[str, Any]] = [{name: name, "gpu_s": 1.5}, {name: "b"}]
+    form.write(file, columns, [form.pack(columns, rows)])
+    lines = csv.DictReader(io.StringIO(file.getvalue().decode()))
+    assert list(lines) == [{name: name, "gpu_s": "1.5"}, {name: "b", "gpu_s": ""}]
 
 
 @pytest.mark.slow

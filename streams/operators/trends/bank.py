@@ -19,23 +19,23 @@ from streams.operators.trends.recent import BLOCK_MS as MEAN_MS
 from streams.operators.trends.recent import RecentMeans, close_means
 from streams.operators.trends.season import Season
 
-SNAPSHOT_VERSION = 8
+SNAPSHOT_VERSION = 9
 HORIZONS_S = (10.0, 30.0, 300.0)
 """How far ahead forecasts reach, ascending."""
 
 
 @entry(
-    "void(int64[::1], int64, float64[:, ::1], float64[:, ::1], float32[:, ::1], float64[:, ::1],"
-    " float32[:, ::1], float64[::1], float64[:, ::1], float64[:, ::1], float64[:, ::1])"
+    "void(int64[::1], int64, float64[:, ::1], float64[:, ::1], float64[:, ::1], float32[:, ::1],"
+    " float64[:, ::1], float32[:, ::1], float64[::1], float64[:, ::1], float64[:, ::1], float64[:, ::1])"
 )
 def _take(
-    times: Ints, last_ms: int, rows: Floats, holt: Floats, means: Any, opened: Floats, low: Any, now: Floats,
-    high: Floats, began: Floats, apart: Floats,
+    times: Ints, last_ms: int, rows: Floats, readings: Floats, holt: Floats, means: Any, opened: Floats,
+    low: Any, now: Floats, high: Floats, began: Floats, apart: Floats,
 ) -> None:  # fmt: skip
     """Take ticks after that at ``last_ms`` into all states."""
     for tick in range(times.size):
         ts_ms, values = times[tick], rows[tick]
-        update_holt(ts_ms, values, holt)
+        update_holt(ts_ms, values, readings[tick], holt)
         if ts_ms // MEAN_MS > last_ms // MEAN_MS:
             close_means(ts_ms, last_ms, values, holt[SLOPE], means, opened)
         if ts_ms // LEVEL_MS > last_ms // LEVEL_MS and last_ms >= 0:
@@ -154,9 +154,8 @@ class TrendBank:
             # A forecast that was made for a tick is checked by what was expected before that tick.
             end = begin + self._horizons.check(times[begin:], readings[begin:], self._holt)
             _take(
-                times[begin:end], self._last_ms, rows[begin:end], self._holt.state, recent.means,
-                recent.open, levels.low, levels.now, levels.high, levels.began,
-                levels.ticks,
+                times[begin:end], self._last_ms, rows[begin:end], readings[begin:end], self._holt.state,
+                recent.means, recent.open, levels.low, levels.now, levels.high, levels.began, levels.ticks,
             )  # fmt: skip
             self._last_ms = int(times[end - 1])
             begin = end

@@ -18,10 +18,10 @@ DAMP_S = 30.0
 """Time constant of the damping: a slope is followed for about so long into the future."""
 RESET_MS = 120_000
 """A series that was not seen for longer begins anew."""
-ROWS = 8
-LEVEL, SLOPE, NEWEST, MEAN, VARIANCE, SEEN_MS, COUNT, FINE = range(ROWS)
+ROWS = 9
+LEVEL, SLOPE, NEWEST, MEAN, VARIANCE, SEEN_MS, COUNT, FINE, READ = range(ROWS)
 """``MEAN`` is the slow mean of the values, ``VARIANCE`` theirs about it; ``FINE`` is 1 once a value was no
-whole number."""
+whole number; ``READ`` was read at the moment of the newest value, which may be a mean."""
 BEGUN = 2
 """Values after which a series has a level and a slope."""
 FORECASTERS = 3
@@ -62,7 +62,7 @@ def _begin(trend: Floats, value: float, age_ms: float) -> None:
 
 
 @kernel
-def update_holt(ts_ms: int, values: Floats, state: Floats) -> None:
+def update_holt(ts_ms: int, values: Floats, readings: Floats, state: Floats) -> None:
     """Take one tick; nearly all columns were there at the last, too, and share its gains."""
     dt_ms, gains = 0.0, (0.0, 0.0, 0.0)
     for column in range(values.size):
@@ -82,6 +82,7 @@ def update_holt(ts_ms: int, values: Floats, state: Floats) -> None:
             trend[MEAN] += off * gains[2]
             trend[VARIANCE] += (off * off - trend[VARIANCE]) * gains[2]
         trend[NEWEST], trend[SEEN_MS] = value, ts_ms
+        trend[READ] = readings[column] if is_measured(readings[column]) else value
         if value != np.floor(value):
             trend[FINE] = 1.0
 

@@ -29,6 +29,7 @@ from streams.operators.trends.holt import (
     INTERVAL_MS,
     LEVEL,
     NEWEST,
+    READ,
     RESET_MS,
     SEEN_MS,
     SLOW_MEAN,
@@ -176,7 +177,7 @@ def _learn(
     for column in range(values.size):
         value, off_ms = values[column], float(ts_ms - due_ms)
         if due_ms - holt[SEEN_MS, column] < off_ms or not is_measured(value):
-            value, off_ms = holt[NEWEST, column], due_ms - holt[SEEN_MS, column]
+            value, off_ms = holt[READ, column], due_ms - holt[SEEN_MS, column]
         if off_ms <= within_ms and not np.isnan(kept[BLEND, column]):
             _learn_one(value - then[column], kept[:, column].astype(np.float64), state[:, column])
 

@@ -162,15 +162,18 @@ def test_intervals_hold_what_they_promise() -> None:
     assert np.all(hits / count < 0.99)
 
 
-def test_intervals_hold_what_is_read_where_values_are_means() -> None:
+@pytest.mark.parametrize(("tick_s", "every", "nearest"), [(1, 10, 10), (3, 4, 3), (1.5, 7, 7)])
+def test_intervals_hold_what_is_read_where_values_are_means(tick_s: float, every: int, nearest: int) -> None:
+    """Where ticks are three seconds apart, that before the forecast's moment is the nearest. ``every``,
+    ``nearest``: ticks between two forecasts, and to the one nearest to ten seconds later."""
     means, readings = np.full((900, 20), 50.0), 50 + 10 * noise(900, 20)
     bank, inside = TrendBank(20), []
-    for second in range(890):
-        row = slice(second, second + 1)
-        bank.extend(np.array([START_MS + 1000 * second]), means[row], readings[row])
-        if second % 10 == 0:
-            said, later = bank.forecast(), readings[second + 10]
-            if second >= 300:
+    for tick in range(890):
+        row = slice(tick, tick + 1)
+        bank.extend(np.array([START_MS + round(1000 * tick_s * tick)]), means[row], readings[row])
+        if tick % every == 0:
+            said, later = bank.forecast(), readings[tick + nearest]
+            if tick >= 300:
                 assert said.value[0] == pytest.approx(50)
                 inside.append((said.p05[0] <= later) & (later <= said.p95[0]))
     assert 0.86 < np.mean(inside) < 0.95

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable
 
-from collectors.base import Tick
 from dutycycle.telemetry.events import COLLECTOR_FAILED, Telemetry
 from dutycycle.telemetry.metrics import (
     LAST_MEASURE_SECONDS,
@@ -45,10 +44,9 @@ class CollectorMetrics:
         self._ticked_s = self._clock()
         self._ticks += 1
 
-    def measured(self, source: str, tick: Tick) -> None:
-        """Count a source that answered the tick in time. If it had failed, ``Telemetry`` still has the
-        condition."""
-        took_s = max(self._clock() - tick.monotonic_s, 0.0)
+    def measured(self, source: str, took_s: float) -> None:
+        """Count a source that answered a tick in time, and ``took_s`` for it. If it had failed, ``Telemetry``
+        still has the condition."""
         labels = (source,)
         self._values[SOURCE_UP][labels] = 1.0
         self._values[LAST_MEASURE_SECONDS][labels] = took_s

@@ -166,7 +166,8 @@ class Runner:
         self._seq = 0
         self._loop = asyncio.get_running_loop()
         self._lock = threading.Lock()
-        self._answers: list[tuple[CollectorThread, Tick, _Outcome]] = []
+        self._answers: list[tuple[CollectorThread, Tick, _Outcome, float]] = []
+        """With the monotonic seconds at which each came."""
         self._awaited: set[CollectorThread] = set()
         """Whose answers of the last tick are waited for, to be taken together: until ``_turn`` ends."""
         self._turn: asyncio.TimerHandle | None = None
@@ -204,7 +205,7 @@ class Runner:
         for thread in self._threads:
             if thread.busy_with is None:
                 before = thread.measure(tick, before)
-            elif not self._in_time(thread.busy_with):
+            elif not self._in_time(thread.busy_with, tick.monotonic_s):
                 self._failed(thread, "no_answer", f"no answer for {self._bound_s:g} s; the others go on")
             else:
                 detail = "busy with the tick before: this one is left out"
@@ -213,7 +214,7 @@ class Runner:
     def _answer(self, thread: CollectorThread, tick: Tick, outcome: _Outcome) -> None:
         # In the collector's thread. To wake the loop for each answer costs as much as to send a record.
         with self._lock:
-            self._answers.append((thread, tick, outcome))
+            self._answers.append((thread, tick, outcome, self._clock.monotonic_s()))
             self._awaited.discard(thread)
             is_last = not self._awaited
         if is_last:
@@ -231,17 +232,19 @@ class Runner:
             if not self._awaited and self._turn is not None:
                 self._turn.cancel()
         records: list[Outgoing] = []
-        for thread, tick, outcome in answers:
+        for thread, tick, outcome, at_s in answers:
             thread.busy_with = None
-            records += self._answered(thread, tick, outcome)
+            records += self._answered(thread, tick, outcome, at_s)
         if records:
             self._publish(records)
 
-    def _answered(self, thread: CollectorThread, tick: Tick, outcome: _Outcome) -> Sequence[Outgoing]:
+    def _answered(
+        self, thread: CollectorThread, tick: Tick, outcome: _Outcome, at_s: float
+    ) -> Sequence[Outgoing]:
         if isinstance(outcome, Exception):
             self._failed(thread, "error", _in_one_line(outcome))
-        elif self._in_time(tick):
-            self.metrics.measured(thread.name, tick)
+        elif self._in_time(tick, at_s):
+            self.metrics.measured(thread.name, at_s - tick.monotonic_s)
             self._telemetry.clear_condition(COLLECTOR_FAILED, thread.name, "measures again")
             return outcome
         return ()
@@ -252,8 +255,8 @@ class Runner:
             COLLECTOR_FAILED, thread.name, detail, collector=thread.name, reason=reason
         )
 
-    def _in_time(self, tick: Tick) -> bool:
-        return self._clock.monotonic_s() - tick.monotonic_s <= self._bound_s
+    def _in_time(self, tick: Tick, at_s: float) -> bool:
+        return at_s - tick.monotonic_s <= self._bound_s
 
 
 def _call_in(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:

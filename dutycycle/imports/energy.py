@@ -1,6 +1,7 @@
 """Tells whether a log's counter of energy counts, and in the unit that it was taken for: by the power beside
 it."""
 
+from collections.abc import Set
 from dataclasses import dataclass, field
 
 from dutycycle.contract.energy import LEAST_STEPS, agrees, unit_of
@@ -18,7 +19,8 @@ class EnergyCounters:
     """Adds up the counters of the GPUs of a node, and the power of the same time.
 
     ``_rows``: of each GPU the time in milliseconds and the counter of the row before, and when it was first
-    so much. ``_with_power``: what the counters grew by while power is known too, in joules as they were read.
+    so much. ``_with_power``, ``_steps_with_power``: what the counters grew by while power is known too, in
+    joules as they were read, and how often.
     """
 
     _rows: dict[str, tuple[int, float, int]] = field(default_factory=dict)
@@ -27,6 +29,7 @@ class EnergyCounters:
     _with_power: float = 0.0
     _by_power: float = 0.0
     _steps: int = 0
+    _steps_with_power: int = 0
 
     def stands_still(self, gpu: Gpu, ts_ms: int) -> bool:
         """Take a row; tell whether the counter is what it was a second ago, though the GPU draws power."""
@@ -50,16 +53,22 @@ class EnergyCounters:
         if power_w is not None:
             self._with_power += grown
             self._by_power += power_w * seconds
+            self._steps_with_power += grown > 0
 
-    def describe_doubt(self) -> str | None:
-        """Say why the counters are of another unit, and of which; None where nothing speaks against it."""
+    def describe_doubt(self, factors: Set[float]) -> str | None:
+        """Say why the counters are of another unit, and of which; None where nothing speaks against it.
+
+        ``factors``: by which the log's values were multiplied for joules.
+        """
         if self._steps < LEAST_STEPS:
             return None
         watts, unit = self._grown / self._seconds, None
-        if self._by_power > 0:
+        # A log that seldom tells the power may do so whenever its counter stands still.
+        if self._by_power > 0 and self._steps_with_power >= LEAST_STEPS:
             if agrees(self._with_power, self._by_power):
                 return None
-            unit = unit_of(self._with_power, self._by_power)
+            if len(factors) == 1:
+                unit = unit_of(self._with_power / min(factors), self._by_power)
             what = f"{self._with_power:.3g} J where the power says {self._by_power:.3g} J"
         elif _LEAST_W <= watts <= _MOST_W:
             return None

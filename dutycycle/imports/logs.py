@@ -123,6 +123,7 @@ class _Import:
                 self._say_wrong(reason)
                 first_reason = first_reason or reason
         notes, lines = reader.notes, self.samples.rows - before
+        self.samples.energy_factors |= notes.energy_factors
         for reason in filter(None, (notes.unfinished, log.damage)):
             self._say_wrong(f"{file}: {reason}")
         if not lines and not first_reason:

@@ -72,6 +72,7 @@ class Notes:
     ``unreadable``: of each column how many cells could not be read, and why not the first of them.
     ``nodes``: the machines that it names.
     ``bare``: by field and column the values that had no unit, and whose heading had none.
+    ``energy_factors``: by which energies were multiplied for joules.
     """
 
     columns: tuple[str, ...] = ()
@@ -84,6 +85,7 @@ class Notes:
     unreadable: dict[str, tuple[int, str]] = field(default_factory=dict)
     nodes: set[str] = field(default_factory=set)
     bare: dict[tuple[str, str], BareValues] = field(default_factory=dict)
+    energy_factors: set[float] = field(default_factory=set)
 
     def count_out_of_range(self, column: str, text: str) -> None:
         """Count a value that no GPU has."""
@@ -333,16 +335,7 @@ class Column:
                 return None
             raise ValueError(f"{cell!r} is no {self.field}")
         text, unit = match.groups()
-        factor = self._factor
-        if unit:
-            try:
-                factor = quantity.factor(unit)
-            except ValueError as error:
-                raise ValueError(f"{cell!r} is no {self.field}: {error}") from error
-            self._has_units = True
-        elif self._has_units:
-            raise ValueError(f"{cell!r} has no unit, and those before it in {self.name} have: it was cut off")
-        value = float(text) * factor
+        value = float(text) * self._factor_of(cell, unit, quantity)
         is_absent = not quantity.least <= value <= quantity.most
         if self.unit is None and not unit:
             self._notes.note_bare(self.field, self.name, quantity.usual, float(text), absent=is_absent)
@@ -352,6 +345,21 @@ class Column:
         if quantity.whole:
             return round(value)
         return int(value) if value.is_integer() else value
+
+    def _factor_of(self, cell: str, unit: str, quantity: Quantity) -> float:
+        """Give by what the number of a cell is multiplied, which has its own ``unit`` or none."""
+        factor = self._factor
+        if unit:
+            try:
+                factor = quantity.factor(unit)
+            except ValueError as error:
+                raise ValueError(f"{cell!r} is no {self.field}: {error}") from error
+            self._has_units = True
+        elif self._has_units:
+            raise ValueError(f"{cell!r} has no unit, and those before it in {self.name} have: it was cut off")
+        if self.field == "energy_j":
+            self._notes.energy_factors.add(factor)
+        return factor
 
 
 def read_cells(cells: Sequence[tuple[Column, str]], notes: Notes) -> list[Any]:

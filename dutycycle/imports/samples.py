@@ -118,7 +118,8 @@ class Samples:
     their moment had not as many as the others. ``stalled``: energies that stood still while power was drawn.
     ``overfull``: rows with more memory in use than there is, or with none.
     ``doubled``: rows that an earlier file has as well, of the same moment and with the same figures.
-    ``unnamed_faults``: rows that tell of faults, and not of which GPU.
+    ``unnamed_faults``: rows that tell of faults, and not of which GPU. ``energy_factors``: by which energies
+    of all files were multiplied for joules.
     """
 
     def __init__(self, folder: Path, prefix: str, job: str | None = None) -> None:
@@ -128,6 +129,7 @@ class Samples:
         self._nodes: dict[str, _Node] = {}
         self._events, self._faults = full_name(prefix, "gpu-events"), FaultEvents()
         self.undealt = self.stalled = self.overfull = self.doubled = self.unnamed_faults = self._rows = 0
+        self.energy_factors: set[float] = set()
         self._fault_rows: list[tuple[int, str, Gpu, Mapping[str, Any]]] = []
         self._told_faults: dict[tuple[int, str, str], tuple[int, Mapping[str, Any]]] = {}
         """By file, node and GPU: what was kept last, and of when."""
@@ -239,7 +241,7 @@ class Samples:
             deals = {uuid: find_deal(list(set(times_ms))) for uuid, times_ms in node.times_ms.items()}
             node.writers = {uuid: deal for uuid, deal in deals.items() if deal.gpus > 1}
             if node.deal.gpus == 1:  # else counters of several GPUs cannot be told apart
-                node.energy_doubt = node.energy.describe_doubt()
+                node.energy_doubt = node.energy.describe_doubt(self.energy_factors)
         return {name: node.deal.gpus for name, node in self._nodes.items() if node.nameless_ms}
 
     def writers(self) -> dict[str, dict[str, int]]:

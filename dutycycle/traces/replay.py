@@ -87,18 +87,27 @@ def replay_in_process(
 
 def _in_order(samples: Iterable[ConsumerRecord], stack: ExitStack, prefix: str) -> Iterator[ConsumerRecord]:
     """Yield samples in the order of time, and of one moment in their own. What does not fit in memory lies in
-    a folder until ``stack`` is closed."""
+    a folder until ``stack`` is closed.
+
+    Raises the ``TraceError`` of a damaged line once all that came before it are given.
+    """
     sorting = Sorting(stack.enter_context(temporary_folder()), prefix)
-    for sample in samples:
-        sorting.add(
-            TraceRecord(
-                topic=prefix + sample.topic, key=sample.key, payload=sample.value, offset=sorting.count,
-                ts_ms=sample.ts_ms,
-            )
-        )  # fmt: skip
+    damage: TraceError | None = None
+    try:
+        for sample in samples:
+            sorting.add(
+                TraceRecord(
+                    topic=prefix + sample.topic, key=sample.key, payload=sample.value, offset=sorting.count,
+                    ts_ms=sample.ts_ms,
+                )
+            )  # fmt: skip
+    except TraceError as error:
+        damage = error
     for offset, record in enumerate(sorting.merged()):
         topic = record.topic.removeprefix(prefix)
         yield ConsumerRecord(topic, 0, offset, record.key, record.payload, record.ts_ms or 0)
+    if damage is not None:
+        raise damage
 
 
 def _writers(

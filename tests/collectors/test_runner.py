@@ -169,6 +169,23 @@ async def test_the_sources_of_a_tick_are_published_together_and_a_slow_one_is_no
     await asyncio.wait_for(task, 45)
 
 
+async def test_each_source_has_the_time_that_it_took_itself() -> None:
+    """Also where its answer is taken with that of a slower one."""
+    clock = VirtualClock(2)
+
+    class Taking(Scripted):
+        def collect(self, tick: Tick) -> Sequence[Outgoing]:
+            clock.now_s += {"quick": 0.01, "slow": 0.03}[self.name]
+            return super().collect(tick)
+
+    _, _, runner = await run(clock, Taking("quick"), Taking("slow"))
+    took_s = {
+        labels["collector"]: value for name, labels, value in runner._telemetry.metrics.samples()
+        if name.endswith("last_measure_seconds")
+    }  # fmt: skip
+    assert took_s == pytest.approx({"quick": 0.01, "slow": 0.04})
+
+
 async def test_a_stall_leaves_ticks_out_and_the_rest_stays_on_the_grid() -> None:
     ticks: list[Tick] = []
 

@@ -191,9 +191,10 @@ class Vocabulary:
                 counters[name, *target].append((scraped, of_gpu))
         for counter, of in counters.items():
             steps = [step for scraped, watts in of if watts for step in _steps(scraped, fmean(watts))]
-            if sum(grown > 0 for grown, _ in steps) < LEAST_STEPS:
-                continue
             energy, by_power_j = sum(grown for grown, _ in steps), sum(joules for _, joules in steps)
+            # A power of 0 is none that was measured, for a GPU that counts energy.
+            if sum(grown > 0 for grown, _ in steps) < LEAST_STEPS or by_power_j <= 0:
+                continue
             factor = self._fields[counter[0]].factor
             if not agrees(energy * factor, by_power_j):
                 factor = UNITS_J.get(unit_of(energy, by_power_j) or "", 0.0)

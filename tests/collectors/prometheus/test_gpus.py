@@ -497,6 +497,17 @@ def test_a_counter_of_energy_grows_as_the_power_says(name: str, unit_j: float, f
     assert not list(reader.left_out())
 
 
+def test_a_power_of_0_says_nothing_of_the_energy() -> None:
+    labels = {**dcgm("DEV_POWER_USAGE", 0).labels, "job": "dcgm", "instance": "a:9400"}
+    times = [15_000 * at for at in range(20)]
+    energy = ScrapedSeries(labels | {"__name__": ENERGY_J}, tuple((ms, 0.3 * ms) for ms in times))
+    reader = AnswerReader()
+    reader.read({"gpus": [ScrapedSeries(labels, tuple((ms, 0.0) for ms in times)), energy]})
+    reading = reader.vocabulary.read(energy.labels, 5e6)
+    assert reading is not None
+    assert reading.value == 5e6
+
+
 def test_each_target_has_its_own_unit() -> None:
     """While exporters are upgraded, some write the new name in percent and some as a ratio."""
     found = gpus(

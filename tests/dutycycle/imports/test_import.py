@@ -740,6 +740,9 @@ def test_a_gpu_is_the_same_however_programs_write_its_name(
         ("energy", 1 / 3600, "Wh fits, so give"),
         ("energy", 1000, "mJ fits, so give"),
         ("energy", 1e7, "give its own, as in --columns energy=NAME[kWh]"),
+        ("energy [mJ]", 1, "J fits, so give --columns energy=NAME[J]"),
+        ("energy [kWh]", 1, "J fits, so give --columns energy=NAME[J]"),
+        ("energy [kWh]", 1 / 3600, "Wh fits, so give --columns energy=NAME[Wh]"),
     ],
 )
 @pytest.mark.parametrize("power", [True, False])
@@ -775,6 +778,19 @@ def test_a_counter_that_seldom_grows_is_not_doubted(
     errors = capsys.readouterr().err
     assert "in another unit" not in errors
     assert "energy stood still" in errors
+
+
+def test_a_counter_that_grows_while_no_power_is_told_is_not_doubted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [
+        f"{START_MS / 1000 + at},0,{at // 10 * 3000},{300 if at % 10 == 5 else 'N/A'}" for at in range(120)
+    ]
+    log = write(tmp_path / "gpu-a.csv", ["time,index,energy [J],power", *lines])
+    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 0
+    assert "in another unit" not in capsys.readouterr().err
+    energies = [gpu.get("energy_j") for record in records(tmp_path / "t.jsonl") for gpu in record["gpus"]]
+    assert (energies[0], energies[-1]) == (0, 33000)
 
 
 def test_a_number_of_the_row_is_no_gpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -225,3 +225,18 @@ def test_a_trace_that_is_not_in_the_order_of_time(order: str, tmp_path: Path) ->
     assert outs["right"] == outs["sorted"] != outs["mixed"]
     hint = "is the trace in the order of time? --sort takes it so"
     assert {name for name, text in said.items() if hint in text} == {"mixed"}
+
+
+def test_what_comes_before_a_damaged_line_is_replayed_in_order(tmp_path: Path) -> None:
+    samples = list(records(Shape(nodes=1, gpus=1, seconds=60)))
+    right, cut = tmp_path / "right.jsonl", tmp_path / "cut.jsonl"
+    write_trace(right, samples)
+    write_trace(cut, samples[::-1])
+    with cut.open("a", encoding="utf-8") as file:
+        file.write('{"topic": "dutycycle.nvml-sa')
+    outs = {trace: tmp_path / f"{trace.stem}.out.jsonl" for trace in (right, cut)}
+    for trace, out in outs.items():
+        done = dutycycle("replay", trace, "--sort", "--out", out)
+        assert done.returncode == (trace == cut)
+        assert (f"{cut}:{len(samples) + 1}: not JSON" in done.stderr.decode()) == (trace == cut)
+    assert outs[right].read_bytes() == outs[cut].read_bytes() != b""

@@ -201,13 +201,13 @@ def _document(thing: object, where: str) -> ManifestDocument:
     meta = thing.get("metadata")
     if not isinstance(meta, dict) or (_is_absent(meta.get("name")) and _is_absent(meta.get("generateName"))):
         raise SettingError(f"{where}: the {thing['kind']} has no metadata.name")
+    for key in ("name", "generateName", "namespace"):
+        if not isinstance(meta.get(key), str | None):
+            raise SettingError(f"{where}: metadata.{key} is {meta[key]!r}: put it in quotes")
     if _is_absent(meta.get("name")):
         # Here, not by the API server: a name that is known beforehand can be looked for after a lost answer.
         meta = meta | {"name": meta["generateName"] + random_suffix()}
     meta = {key: value for key, value in meta.items() if key != "namespace" or value is not None}
-    for key in ("name", "namespace"):
-        if not isinstance(meta.get(key, ""), str):
-            raise SettingError(f"{where}: metadata.{key} is {meta[key]!r}: put it in quotes")
     return ManifestDocument(thing | {"metadata": meta}, where)
 
 

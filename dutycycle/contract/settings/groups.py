@@ -57,13 +57,13 @@ class KafkaSettings:
         parsers.choice("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"),
         "how to authenticate to Kafka",
     )
-    sasl_username: str | None = _setting(None, parsers.text, "user name for SASL")
+    sasl_username: str | None = _setting(None, parsers.name, "user name for SASL")
     sasl_password: str | None = _setting(
         None, parsers.non_empty, "password for SASL; prefer …_FILE", secret=True
     )
     sasl_token: Secret | None = _setting(
         None,
-        parsers.secret,
+        parsers.token,
         "token for OAUTHBEARER, for user and password; prefer …_FILE, which is read again as it changes",
         secret=True,
     )
@@ -94,7 +94,7 @@ class CollectorSettings:
         (), parsers.label_keys, "labels of pods for their records and series, such as team,cost-centre"
     )
     pod_resources: str = _setting(
-        "auto", parsers.text, "the kubelet's pod-resources socket; auto: where the host has one; or off"
+        "auto", parsers.path, "the kubelet's pod-resources socket; auto: where the host has one; or off"
     )
     gpu_health: str = _setting(
         "on", parsers.choice("on", "off"), "read Xids, ECC errors and other faults of GPUs, and tell of them"
@@ -110,11 +110,11 @@ class CollectorSettings:
     )
     steps_socket: str = _setting(
         "auto",
-        parsers.text,
+        parsers.path,
         "socket for steps of training loops; auto: /run/dutycycle/steps.sock where that folder is; or off",
     )
     spool: str | None = _setting(
-        None, parsers.text, "folder that keeps samples while the broker is unreachable"
+        None, parsers.path, "folder that keeps samples while the broker is unreachable"
     )
     spool_bytes: int = _setting(
         256 * 1024**2,
@@ -137,9 +137,9 @@ class PrometheusSettings:
     prometheus_ca: str | None = _setting(
         None, parsers.readable_file, "CA certificates (PEM) that signed that of Prometheus"
     )
-    prometheus_username: str | None = _setting(None, parsers.text, _USERNAME)
-    prometheus_password: Secret | None = _setting(None, parsers.secret, _PASSWORD, secret=True)
-    prometheus_token: Secret | None = _setting(None, parsers.secret, _TOKEN, secret=True)
+    prometheus_username: str | None = _setting(None, parsers.name, _USERNAME)
+    prometheus_password: Secret | None = _setting(None, parsers.password, _PASSWORD, secret=True)
+    prometheus_token: Secret | None = _setting(None, parsers.token, _TOKEN, secret=True)
     prometheus_headers: Secret | None = _setting(None, parsers.http_headers, _HEADERS, secret=True)
     prometheus_cluster: str | None = _setting(
         None,
@@ -344,9 +344,9 @@ class RemoteWriteSettings:
     remote_write_ca: str | None = _setting(
         None, parsers.readable_file, "CA certificates (PEM) that signed that of the receiver"
     )
-    remote_write_username: str | None = _setting(None, parsers.text, _USERNAME)
-    remote_write_password: Secret | None = _setting(None, parsers.secret, _PASSWORD, secret=True)
-    remote_write_token: Secret | None = _setting(None, parsers.secret, _TOKEN, secret=True)
+    remote_write_username: str | None = _setting(None, parsers.name, _USERNAME)
+    remote_write_password: Secret | None = _setting(None, parsers.password, _PASSWORD, secret=True)
+    remote_write_token: Secret | None = _setting(None, parsers.token, _TOKEN, secret=True)
     remote_write_headers: Secret | None = _setting(None, parsers.http_headers, _HEADERS, secret=True)
     remote_write_labels: tuple[tuple[str, str], ...] = _setting(
         (), parsers.series_labels, "labels that every series gets, such as cluster=a,__replica__=1"
@@ -402,7 +402,7 @@ class ServeSettings:
         None, parsers.readable_file, "how the order of pods is computed, TOML: see docs/scheduling.md"
     )
     webhook_team_label: str = _setting(
-        "team", parsers.text, "label of pods that names their team; name it in DUTYCYCLE_POD_LABELS too"
+        "team", parsers.name, "label of pods that names their team; name it in DUTYCYCLE_POD_LABELS too"
     )
 
 
@@ -509,7 +509,7 @@ class StatusSettings:
     listen_key: str | None = _setting(None, parsers.readable_file, "private key (PEM) of that certificate")
     listen_token: Secret | None = _setting(
         None,
-        parsers.secret,
+        parsers.token,
         "bearer token that /metrics wants and the others do not; prefer …_FILE, read again as it changes",
         secret=True,
     )

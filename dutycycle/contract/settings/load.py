@@ -13,7 +13,7 @@ from pathlib import Path
 from dutycycle.contract.errors import SettingError
 from dutycycle.contract.settings import parsers
 from dutycycle.contract.settings.groups import PREFIX, Settings
-from dutycycle.contract.settings.secret import Secret
+from dutycycle.contract.settings.secret import LINE_END, Secret
 
 _FOR_TESTS = "DUTYCYCLE_TEST_"
 
@@ -33,8 +33,9 @@ def load(environ: Mapping[str, str], flags: Mapping[str, str] | None = None) -> 
         shown = "…" if field.metadata["secret"] or "@" in text else repr(text)
         try:
             # A line's end or a space around it is of the Secret or the file that it stood in; alone it is
-            # no empty value.
-            values[field.name] = value = field.metadata["parse"](text.strip() or text)
+            # no empty value. A password may begin or end with a space.
+            around = LINE_END if field.metadata["parse"] in parsers.PASSWORDS else None
+            values[field.name] = value = field.metadata["parse"](text.strip(around) or text)
         except ValueError as error:
             raise SettingError(f"{source}={shown}: {error}") from error
         if isinstance(value, Secret) and source.endswith("_FILE"):

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from dutycycle.contract.analyses import choose
 from dutycycle.contract.catalogue import ACTIVITY_METRICS, ENGINE_METRICS, USUAL_ACTIVITY
 from dutycycle.contract.settings.models import ModelSetting, model
-from dutycycle.contract.settings.secret import Secret, header_lines
+from dutycycle.contract.settings.secret import LINE_END, Secret, header_lines
 
 Parser = Callable[[str], Any]
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?")
@@ -40,19 +40,32 @@ def non_empty(value: str) -> str:
     return value
 
 
-def text(value: str) -> str:
-    """Return a name or path that is not empty. Quotes around it are those of a file that keeps them, and
-    ``~`` is known to shells alone."""
+def name(value: str) -> str:
+    """Return a name that is not empty. Quotes around it are those of a file that keeps them."""
     if value[:1] in ("'", '"') and value[-1:] == value[:1] and len(value) > 1:
         raise ValueError("stands in quotes, which are part of it where no shell reads them: take them away")
-    if value.startswith("~"):
-        raise ValueError("begins with ~, which only a shell knows: give the whole path")
     return non_empty(value)
 
 
-def secret(value: str) -> Secret:
-    """Return a password or token."""
+def path(value: str) -> str:
+    """Return a path that is not empty. ``~`` is known to shells alone."""
+    if value.startswith("~"):
+        raise ValueError("begins with ~, which only a shell knows: give the whole path")
+    return name(value)
+
+
+def token(value: str) -> Secret:
+    """Return a token."""
     return Secret(non_empty(value))
+
+
+def password(value: str) -> Secret:
+    """Return a password, with the spaces at its ends."""
+    return Secret(non_empty(value), around=LINE_END)
+
+
+PASSWORDS = frozenset({password, non_empty})
+"""What reads passwords."""
 
 
 def http_headers(value: str) -> Secret:

@@ -10,18 +10,23 @@ from pathlib import Path
 _HEADER = re.compile(r"([A-Za-z0-9!#$%&'*+.^_`|~-]+):[ \t]*([\x20-\x7e\t]*)")
 
 
+LINE_END = "\r\n"
+
+
 @dataclass(slots=True)
 class Secret:
-    """Holds a password or token, never shown. ``file``: where it lies; None if it was given itself."""
+    """Holds a password or token, never shown. ``file``: where it lies; None if it was given itself.
+    ``around``: characters at its ends that are the file's; None for all white space."""
 
     text: str = field(repr=False)
     file: str | None = None
+    around: str | None = field(default=None, compare=False)
 
     def now(self) -> str:
         """Return the text. While the file cannot be read, or is empty, the text before is good."""
         if self.file is not None:
             with suppress(OSError, UnicodeDecodeError):
-                self.text = Path(self.file).read_text(encoding="utf-8-sig").strip() or self.text
+                self.text = Path(self.file).read_text(encoding="utf-8-sig").strip(self.around) or self.text
         return self.text
 
 

@@ -19,6 +19,18 @@ def test_a_secret_from_a_file_without_its_line_end(content: str, tmp_path: Path)
     assert settings.sasl_password == PASSWORD
 
 
+@pytest.mark.parametrize(("what", "read"), [("PASSWORD", " a b "), ("TOKEN", "a b")])
+def test_spaces_around_it_belong_to_a_password_alone(what: str, read: str, tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    file.write_text("before\n", encoding="utf-8")
+    environ = {f"DUTYCYCLE_PROMETHEUS_{what}_FILE": str(file)}
+    settings = load(environ | {"DUTYCYCLE_PROMETHEUS_USERNAME": "u"} if what == "PASSWORD" else environ)
+    secret = getattr(settings, f"prometheus_{what.lower()}")
+    assert secret.now() == "before"
+    file.write_text(" a b \r\n", encoding="utf-8", newline="")
+    assert secret.now() == read
+
+
 @pytest.mark.parametrize("content", [None, b"", b"\n", b"\xff\xfe"])
 def test_a_secret_file_that_cannot_be_used(tmp_path: Path, content: bytes | None) -> None:
     file = tmp_path / "password"

@@ -116,6 +116,7 @@ def test_what_never_ends(tmp_path: Path, kinds: tuple[str, ...], never_ends: boo
         ("apiVersion: v1\nkind: Pod", "object 1: the Pod has no metadata.name"),
         ("apiVersion: v1\nkind: Pod\nmetadata: {name: 7}", "object 1: metadata.name is 7: put it in quotes"),
         ("apiVersion: v1\nkind: Pod\nmetadata: {name: no}", "metadata.name is False: put it in quotes"),
+        ("apiVersion: v1\nkind: Pod\nmetadata: {generateName: 5}", "generateName is 5: put it in quotes"),
         ("apiVersion: v1\nkind: Pod\nmetadata: {name: ''}", "the Pod has no metadata.name"),
         (POD + "---\n" + POD, "object 2: pod/a stands in "),
     ],

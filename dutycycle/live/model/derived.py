@@ -2,6 +2,7 @@
 does."""
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -31,12 +32,13 @@ class _Window(msgspec.Struct):
 
 
 class Lazy(Generic[R]):
-    """Holds a record as it came. ``unreadable`` is called once if it turns out to be none."""
+    """Holds a record as it came under a key. ``unreadable`` is called once if it turns out to be none, or
+    another key's."""
 
-    __slots__ = ("_payload", "_record", "_topic", "_unreadable")
+    __slots__ = ("_key", "_payload", "_record", "_topic", "_unreadable")
 
-    def __init__(self, topic: str, payload: bytes, unreadable: Callable[[], None]) -> None:
-        self._topic = topic
+    def __init__(self, topic: str, key: str, payload: bytes, unreadable: Callable[[], None]) -> None:
+        self._topic, self._key = topic, key
         self._payload: bytes | None = payload
         self._record: R | None = None
         self._unreadable = unreadable
@@ -45,9 +47,14 @@ class Lazy(Generic[R]):
         """Return the record; None if it cannot be read."""
         if self._payload is not None:
             payload, self._payload = self._payload, None
-            try:
-                self._record = decode(TOPICS[self._topic].record, payload, self._topic)
-            except DecodeError:  # another version's, or a stranger's: the rest is shown all the same
+            topic = TOPICS[self._topic]
+            record: Any = None
+            # Another version's, or a stranger's: the rest is shown all the same.
+            with suppress(DecodeError):
+                record = decode(topic.record, payload, self._topic)
+            if record is not None and topic.is_under_its_key(self._key, record):
+                self._record = record
+            else:
                 self._unreadable()
         return self._record
 
@@ -62,14 +69,14 @@ class Derived:
     insight: Lazy[Insight] | None = None
     peaks: Lazy[PodPeaks] | Lazy[JobPeaks] | None = None
 
-    def add_window(self, payload: bytes, unreadable: Callable[[], None]) -> None:
-        """Keep it in place of the one before, of its source and size."""
+    def add_window(self, key: str, payload: bytes, unreadable: Callable[[], None]) -> None:
+        """Keep what came under ``key`` in place of the one before, of its source and size."""
         try:
             which = msgspec.json.decode(payload, type=_Window)
         except msgspec.MsgspecError:
             unreadable()
             return
-        self.windows[which.source, which.size_ms] = Lazy("window-aggregates", payload, unreadable)
+        self.windows[which.source, which.size_ms] = Lazy("window-aggregates", key, payload, unreadable)
 
     def copy(self) -> "Derived":
         """Return it as it is now, whatever comes later."""

@@ -73,14 +73,14 @@ class LiveState:
             self._decoded(topic, key, payload, self._pod)
         elif topic in ("cycles", "trends"):
             subject, _, source = key.rpartition("/")
-            getattr(self._of(subject), topic)[source] = Lazy(topic, payload, self._unreadable)
+            getattr(self._of(subject), topic)[source] = Lazy(topic, key, payload, self._unreadable)
         elif topic == "insights":
-            self._of(key).insight = Lazy(topic, payload, self._unreadable)
+            self._of(key).insight = Lazy(topic, key, payload, self._unreadable)
         elif topic == "window-aggregates":
-            self._of(key).add_window(payload, self._unreadable)
+            self._of(key).add_window(key, payload, self._unreadable)
         elif topic in ("pod-peaks", "job-peaks"):
             of = self._of(f"{topic.removesuffix('-peaks')}/{key}")
-            of.peaks = Lazy(topic, payload, self._unreadable)
+            of.peaks = Lazy(topic, key, payload, self._unreadable)
         elif topic == "dead-letters":
             self.dead_letters += 1
 

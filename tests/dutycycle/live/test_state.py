@@ -131,6 +131,17 @@ def test_a_sample_under_anothers_key_is_no_second_node() -> None:
     assert (len(state.node_rows()), state.unreadable) == (1, 6)
 
 
+def test_what_was_derived_of_another_subject_is_not_said_of_this() -> None:
+    state = fed(("nvml-samples", "a", nvml(9)), ("pods", "p", POD))
+    of_other = trends(GPU | {"gpu": "GPU-2"}, gpu_util_pct=ahead(61))[2]
+    feed(state, "trends", "gpu/a/GPU-1/nvml", of_other)
+    feed(state, "cycles", "gpu/a/GPU-1/nvml", cycles(GPU, "cgroup")[2])
+    feed(state, "insights", "pod/p", insight("idle", "idle", uid="q")[2])
+    (gpu,), (pod,) = state.gpus(), state.pods()
+    assert (gpu.derived.trend("gpu_util_pct"), gpu.derived.cycle("gpu_util_pct")) == (None, None)
+    assert (pod.derived.read_insight(), state.unreadable) == (None, 3)
+
+
 def test_what_was_derived_before_the_first_sample_is_found() -> None:
     (row,) = fed(trends(gpu_util_pct=ahead(61)), ("nvml-samples", "a", nvml(9))).gpus()
     assert row.derived.trend("gpu_util_pct") is not None

@@ -66,7 +66,9 @@ class ContainerMeter:
         self._texts, self._disks = texts, disks
         usage = self._take(texts, disks, is_due=is_due)
         container = None if usage is None else self._rates(usage, now)
-        self._is_still = is_same and container == self._container
+        # Where its CPU time is not known, only its memory tells whether the memory is the same.
+        is_known = usage is not None and usage.cpu_ns is not None
+        self._is_still = is_known and is_same and container == self._container
         self._container = container
         return container
 

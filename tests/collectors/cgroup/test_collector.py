@@ -375,6 +375,13 @@ def test_memory_of_a_group_that_uses_no_cpu_is_read_every_tenth_tick(host: FakeH
     assert (awake.cpu_util_pct, awake.mem_used_bytes) == (100, 300)
 
 
+def test_memory_of_a_group_whose_cpu_time_is_not_known_is_read_in_each_tick(host: FakeHost) -> None:
+    watched = Watched(host)
+    for mem_used in (5, 5, 5, 6, 6, 6, 7, 8, 8, 8, 9):
+        host.put(POD, Counters(cpu_ns=None, mem_used=mem_used))
+        assert (watched.container().mem_used_bytes, watched.container().cpu_util_pct) == (mem_used, None)
+
+
 @pytest.mark.parametrize("limit", [0, 1, 1000])
 def test_any_number_of_files_may_be_held(tmp_path: Path, limit: int) -> None:
     file = FilePool(limit).file(str(tmp_path / "x"))

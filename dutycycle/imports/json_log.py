@@ -24,6 +24,7 @@ _LIST_OF_GPUS = re.compile(r"gpus?|devices?|cards?", re.IGNORECASE).fullmatch
 _GPUS_BY_NUMBER = re.compile(r"gpus|devices|cards?", re.IGNORECASE).fullmatch
 """Below ``gpu`` and ``device`` the name of a value has the number in it."""
 _UUID = re.compile(r"(?:GPU|MIG)-[0-9a-fA-F]+-\S+").fullmatch
+_GPU_NUMBER = re.compile(r"(?:.*\.)?(?:gpu|device|card)s?[._ -]?(\d+)", re.IGNORECASE).fullmatch
 _IDENTITY = ("index", "uuid")
 _MOMENT = re.compile(r"\d{9,19}|\d{4}[-/.]\d\d[-/.]\d\d[ T]\d\d:\d\d.*").fullmatch
 """What may be the name of a row: seconds or less since 1970, or a time."""
@@ -118,13 +119,16 @@ def _records(value: Any) -> Iterator[Any]:
         flat, lists = dict[str, Any](), dict[str, list[Any]]()
         _flatten("", value, flat, lists)
         gpus = [lists.pop(name) for name in list(lists) if _LIST_OF_GPUS(name.rpartition(".")[2])]
-        timed = [lists.pop(name) for name in list(lists) if not _has_time(flat) and _has_time(lists[name][0])]
+        timed = {
+            name: lists.pop(name)
+            for name in list(lists) if not _has_time(flat) and _has_time(lists[name][0])
+        }  # fmt: skip
         flat |= dict.fromkeys(lists)  # their names are told as those of what is not used
         if not gpus and not timed:
             yield flat
-        for row in chain.from_iterable(timed):
-            for record in _records(row):
-                yield flat | record
+        for name, rows in timed.items():
+            for record in chain.from_iterable(map(_records, rows)):
+                yield flat | _gpu_of_list(name) | record
         for place, member in chain.from_iterable(map(enumerate, gpus)):
             of_gpu, inner_lists = dict[str, Any](), dict[str, list[Any]]()
             _flatten("", member, of_gpu, inner_lists)
@@ -159,9 +163,11 @@ def _rows_of_table(value: Mapping[str, Any]) -> list[dict[str, Any]] | None:
         columns = [list(part.values()) for part in parts]
     else:
         columns = parts
+    # Without times of its own, lists of objects are no cells, but the rows of each GPU.
+    is_timed = any(map(_is_time, value)) or (bool(names) and all(map(_MOMENT, names)))
     if all(
         isinstance(column, list) and len(column) == len(columns[0]) > 1
-        and not any(isinstance(cell, dict) for cell in column)
+        and not any(isinstance(cell, dict) or (not is_timed and _are_objects(cell)) for cell in column)
         for column in columns
     ):  # fmt: skip
         return _name_rows(
@@ -207,6 +213,14 @@ def _are_gpus(value: Mapping[str, Any]) -> bool:
     return bool(value) and all(
         isinstance(part, dict) and (name.isdecimal() or _UUID(name)) for name, part in value.items()
     )
+
+
+def _gpu_of_list(name: str) -> dict[str, str]:
+    """Give which GPU the rows of a list are of, where its name tells that."""
+    last, number = name.rpartition(".")[2], _GPU_NUMBER(name)
+    if _UUID(last):
+        return {"uuid": last}
+    return {"index": number[1]} if number else {}
 
 
 def _flatten(name: str, value: Any, flat: dict[str, Any], lists: dict[str, list[Any]]) -> None:

@@ -149,10 +149,11 @@ class Samples:
 
     def count_rows_as_gpus(self) -> int:
         """Give how many GPUs the present file has where each has one row, and not all of one moment: then its
-        column of the index counts rows. 0 where it does not."""
+        column of the index counts rows. 0 where it does not: NVIDIA's uuids are of GPUs."""
         for node in self._nodes.values():
             gpus = len(node.in_file)
-            if gpus >= _MANY_GPUS and node.rows_in_file == gpus:
+            are_numbers = not any(uuid.startswith(("GPU-", "MIG-")) for uuid in node.in_file)
+            if gpus >= _MANY_GPUS and node.rows_in_file == gpus and are_numbers:
                 times_ms = [node.last_ms[uuid] for uuid in node.in_file]
                 if max(times_ms) - min(times_ms) > _MOMENT_MS:
                     return gpus

@@ -803,6 +803,13 @@ def test_a_number_of_the_row_is_no_gpu(tmp_path: Path, capsys: pytest.CaptureFix
     )
 
 
+def test_uuids_are_of_gpus_also_where_each_has_one_row(tmp_path: Path) -> None:
+    lines = [f"{START_MS / 1000 + 10 * at},GPU-{at:08x}-0000-0000-0000-000000000000,50" for at in range(30)]
+    log = write(tmp_path / "gpu-a.csv", ["time,uuid,util", *lines])
+    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 0
+    assert len({record["gpus"][0]["uuid"] for record in records(tmp_path / "t.jsonl")}) == 30
+
+
 def test_values_of_json_without_names_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = write(tmp_path / "a.json", ["[[1764403200, 0, 50], [1764403201, 0, 51]]"])
     assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 1

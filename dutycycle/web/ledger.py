@@ -47,7 +47,8 @@ class LedgerReader:
         end_ms = time.time_ns() // 1_000_000
         query = UsageQuery(by=("day",), start_ms=end_ms // DAY_MS * DAY_MS, end_ms=end_ms)
         try:
-            sums, written_ms = next(iter(usage(self.url, query)), None), ledger_until(self.url)
+            sums = next(iter(usage(self.url, query)), None)
+            written_ms = ledger_until(self.url, end_ms)
             self.today, self.written_ms, self._today_ms, self.problem = sums, written_ms, end_ms, ""
         except DutycycleError as error:
             # Who never had records is told so on the pages of these.

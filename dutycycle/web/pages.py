@@ -204,7 +204,7 @@ class Pages:
         chosen = {"by": ",".join(by), "since": since, "namespace": query.get("namespace", "")}
         return self._render(
             "usage", viewer, title="Usage", by=by, since=since, rows=rows[:_MOST_ROWS], count=len(rows),
-            charts=usage_charts(by, rows), ledger_ms=ledger_until(self._url),
+            charts=usage_charts(by, rows), ledger_ms=ledger_until(self._url, time.time_ns() // 1_000_000),
             groups=GROUPS, kwh=JOULES_PER_KWH, namespace=chosen["namespace"], spans=SPANS, chosen=chosen,
             offered=("namespace", *label_names(self._url, viewer.namespaces), *_OFFERED),
             question=urlencode({name: value for name, value in query.items() if value}),
@@ -223,7 +223,7 @@ class Pages:
     def history(self, query: Query, viewer: Viewer) -> str:
         """Show the jobs of the records, those that run and those that ended. Raises ``DutycycleError``."""
         values = history_values(self._url, query, viewer)
-        ledger_ms = ledger_until(self._url)
+        ledger_ms = ledger_until(self._url, time.time_ns() // 1_000_000)
         return self._render("history", viewer, title="Jobs, now and ended", ledger_ms=ledger_ms, **values)
 
     def job(self, query: Query, viewer: Viewer) -> str:

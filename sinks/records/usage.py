@@ -131,13 +131,14 @@ def hours_since(url: str) -> int | None:
     return None if until is None else unix_ms(until)
 
 
-def ledger_until(url: str) -> int | None:
-    """Return up to when (Unix ms) the newest hour of the ledger is written; None where it has no hour. Raises
-    as ``usage``."""
-    newest = select(func.max(usage_hours.c.hour)).scalar_subquery()
+def ledger_until(url: str, now_ms: int) -> int | None:
+    """Return up to when (Unix ms) the newest hour of the ledger is written, ``now_ms`` at most: the hours of
+    a clock that is ahead hide no standstill of the rest. None where it has no hour. Raises as ``usage``."""
+    newest = select(func.max(usage_hours.c.hour)).where(usage_hours.c.hour <= moment(now_ms))
+    of_newest = usage_hours.c.hour == newest.scalar_subquery()
     with reading(url) as connection:
-        until = connection.scalar(select(func.max(usage_hours.c.until)).where(usage_hours.c.hour == newest))
-    return None if until is None else unix_ms(until)
+        until = connection.scalar(select(func.max(usage_hours.c.until)).where(of_newest))
+    return None if until is None else min(unix_ms(until), now_ms)
 
 
 def cost_of_idle(used: FromClause, idle_s: ColumnElement[Any]) -> ColumnElement[Any]:

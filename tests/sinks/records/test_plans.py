@@ -94,7 +94,7 @@ QUESTIONS: dict[str, Callable[[str], object]] = {
     "usage of a namespace": lambda url: usage(url, week(("job",), namespace="ml")),
     "usage of who sees some": lambda url: usage(url, week(("namespace",), namespaces=["ml", "cv"])),
     "labels": label_names,
-    "age of the ledger": ledger_until,
+    "age of the ledger": lambda url: ledger_until(url, END_MS),
     "past of a node": lambda url: usage(url, week(("hour",), node="n5")),
     "past of a GPU": lambda url: usage(url, week(("namespace", "job", "pod"), node="n5", gpu="G5")),
     "events of a GPU": lambda url: gpu_events(url, "n5", "G5", END_MS - 7 * DAY_MS),

@@ -19,7 +19,7 @@ from sinks.records.query import UnknownNameError
 from sinks.records.rollup import Retention
 from sinks.records.rows import moment, rows_of
 from sinks.records.store import RecordsStore
-from sinks.records.usage import LEDGER_MEANS, NOBODY, NONE, UsageQuery, group_text, usage
+from sinks.records.usage import LEDGER_MEANS, NOBODY, NONE, UsageQuery, group_text, ledger_until, usage
 from tests.support.data.two_teams import HOUR_MS, two_teams
 from tests.support.sinks.recording import derived, open_store, read_rows, write_all, write_records
 
@@ -180,6 +180,24 @@ def test_what_is_not_there_is_named(records_url: str, of_two_teams: list[Produce
 def test_of_two_statements_of_an_hour_the_one_with_more_time_counts(records_url: str) -> None:
     put(records_url, hour(0, 60), hour(0, 30, ts_ms=START_MS + 99), hour(0, 60, 5, ts_ms=START_MS + 5))
     assert read_rows(records_url, "SELECT gpu_s, gpu_busy_s FROM usage_hours") == [(60, 5)]
+
+
+@pytest.mark.parametrize(
+    ("goal", "hours", "after_ms"),
+    [
+        ("nothing", [], None),
+        ("the newest hour", [hour(0, 60), hour(1, 60)], HOUR_MS + 1),
+        ("one of a clock that is a day ahead", [hour(0, 60), hour(1, 60), hour(23, 60)], HOUR_MS + 1),
+        ("one of a clock a bit ahead", [hour(1, 60, ts_ms=START_MS + DAY_MS)], 3 * HOUR_MS // 2),
+        ("only hours to come", [hour(23, 60)], None),
+    ],
+)  # fmt: skip
+def test_up_to_when_the_ledger_is_written(
+    goal: str, hours: list[UsageHour], after_ms: int | None, records_url: str
+) -> None:
+    put(records_url, *hours)
+    expected = None if after_ms is None else START_MS + after_ms
+    assert ledger_until(records_url, START_MS + 3 * HOUR_MS // 2) == expected, goal
 
 
 def test_a_price_holds_from_its_hour_on_and_the_first_one_always(records_url: str) -> None:

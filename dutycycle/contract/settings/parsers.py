@@ -370,10 +370,17 @@ def listen(value: str) -> str:
 
 def http_url(value: str) -> str:
     """Return an ``http://`` or ``https://`` URL."""
-    parts = urlsplit(value)
-    is_whole = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    try:
+        parts = urlsplit(value)
+        is_whole = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        if "@" not in value:
+            raise
+        is_whole = False  # the text of the error has what may be of a password
     if not is_whole or parts.fragment or re.search(r"\s", value):
-        raise ValueError("expected a URL such as http://prometheus:9090")
+        raise ValueError(
+            "expected a URL such as http://prometheus:9090, in whose password # / ? are %23 %2F %3F"
+        )
     return value.rstrip("/")
 
 

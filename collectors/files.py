@@ -2,6 +2,7 @@
 
 import os
 import resource
+from pathlib import Path
 
 _SMALL = 4096
 _ENOUGH = 16_384
@@ -18,6 +19,10 @@ class FilePool:
     def file(self, path: str) -> "CounterFile":
         """Return a file of this pool; nothing is opened before it is read."""
         return CounterFile(path, self)
+
+    def file_of_records(self, path: str) -> "RecordsFile":
+        """Return a file of this pool that has a line for each of many things."""
+        return RecordsFile(path, self)
 
 
 class CounterFile:
@@ -64,6 +69,27 @@ class CounterFile:
             os.close(self._fd)
             self._fd = -1
             self._pool.free += 1
+
+
+class RecordsFile(CounterFile):
+    """Reads a file that the kernel writes record by record, such as ``net/dev``: a call gives those that fit
+    in 4 kB, which are not all of a node with many interfaces or disks."""
+
+    __slots__ = ()
+
+    def read(self) -> bytes | None:
+        """Return what the file says now, to its end; None when it is not there, or not permitted."""
+        data = super().read()
+        if data is None:
+            return None
+        try:
+            if self._fd < 0:
+                return Path(self._path).read_bytes()
+            while part := os.pread(self._fd, _HUGE, len(data)):
+                data += part
+        except OSError:
+            return None
+        return data
 
 
 def read_small(path: str) -> bytes:

@@ -40,11 +40,10 @@ class HostReader:
         self._root = host_root
         pool = pool or FilePool()
         proc = Path(host_root) / "proc"
+        self._files = {name: pool.file(str(proc / name)) for name in ("stat", "meminfo")}
         # Without "1" it is the network of whoever reads: a container's own, not the host's.
-        self._files = {
-            name: pool.file(str(proc / name))
-            for name in ("stat", "meminfo", "diskstats", "1/net/dev", "net/dev")
-        }
+        for name in ("diskstats", "1/net/dev", "net/dev"):
+            self._files[name] = pool.file_of_records(str(proc / name))
         self._clock = clock
         self._cpu = Rate()
         self._disk = PairRate()

@@ -9,7 +9,8 @@ from dutycycle.contract.metering import LEAST_DRAWN_W
 from dutycycle.contract.records.samples import Gpu
 
 _STALL_MS = 1000
-_MOST_STEP_S = 60.0
+_MOST_STEP_S = 330.0
+"""As of logs with a row each five minutes. Of a longer pause the power says too little."""
 _LEAST_W, _MOST_W = 0.5, 10_000.0
 """What a GPU draws on average at least and at most, for logs without its power."""
 

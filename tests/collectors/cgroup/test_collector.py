@@ -397,6 +397,18 @@ def test_any_number_of_files_may_be_held(tmp_path: Path, limit: int) -> None:
     file.close()
 
 
+@pytest.mark.parametrize("limit", [0, 1000])
+def test_a_file_of_records_is_read_to_its_end(limit: int) -> None:
+    """The kernel gives 4 kB of it a call, here of the memory of this process."""
+    file = FilePool(limit).file_of_records("/proc/self/maps")
+    for _ in range(2):
+        text = file.read()
+        assert text is not None
+        assert len(text) > 4096
+        assert text.splitlines()[-1] == Path("/proc/self/maps").read_bytes().splitlines()[-1]
+    file.close()
+
+
 @pytest.mark.parametrize(
     ("layout", "missing", "said"),
     [

@@ -768,6 +768,16 @@ def test_energy_in_another_unit_is_absent_and_told(
         assert "which no GPU draws, so it is in another unit: give its own" in errors
 
 
+def test_the_energy_of_a_row_each_five_minutes_is_compared_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    times_s = [300.1 * at for at in range(10)]
+    lines = [f"{START_MS / 1000 + at:.1f},0,{3e5 * at:.0f},300" for at in times_s]
+    log = write(tmp_path / "gpu-a.csv", ["time,index,energy,power", *lines])
+    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 0
+    assert "mJ fits, so give --columns energy=NAME[mJ]" in capsys.readouterr().err
+
+
 def test_a_counter_that_seldom_grows_is_not_doubted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

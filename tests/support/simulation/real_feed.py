@@ -114,6 +114,8 @@ class _Node:
         }
         if self._dice.random() < 0.8:  # what cannot be measured is left out
             one["power_w"] = 300 + 4 * util
+        if tick // 20 % 3 != index:  # samples of the driver, which a GPU does not always have
+            one["util_burst"] = [[-700, util // 2], [-50, util]]
         return one
 
     def _cgroup(self, tick: int, ts_ms: int) -> bytes:

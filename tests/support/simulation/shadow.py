@@ -32,7 +32,8 @@ class Applied:
 
 @dataclass(slots=True)
 class Key:
-    """A key of a partition. ``left`` is its last snapshot once it is idle, ``leaving`` what closes it."""
+    """A key of a partition. ``left`` is its last snapshot once it is idle, ``leaving`` what closes it, of
+    which the first ``flushed`` would have been sent with a commit."""
 
     stage: Stage
     operator: Operator
@@ -40,6 +41,14 @@ class Key:
     seen_ms: int = 0
     left: bytes | None = None
     leaving: list[ProducerRecord] = field(default_factory=list)
+    flushed: int = 0
+
+    def closing(self) -> list[ProducerRecord]:
+        """What has to be sent if it comes back before a commit: what closes it supersedes what was not
+        sent."""
+        closed = self.leaving[self.flushed :]
+        newer = {(out.topic, out.key) for out in closed}
+        return [out for out in self.leaving[: self.flushed] if (out.topic, out.key) not in newer] + closed
 
     def snapshot(self) -> bytes:
         """What should be stored of it, if anything still is."""
@@ -85,9 +94,10 @@ class Shadow:
         for place, key in self.keys.items():
             mine = place[:2] == (stage.name, partition)
             if mine and key.left is None and stage.is_idle(key.seen_ms, now_ms):
-                flushed = key.operator.flush()  # as with each commit, before what is stored
-                key.left = key.snapshot()
-                key.leaving = self._sorted(stage, flushed + key.operator.close())
+                # As with each commit, before what is stored
+                flushed = self._sorted(stage, key.operator.flush())
+                key.left, key.flushed = key.snapshot(), len(flushed)
+                key.leaving = flushed + self._sorted(stage, key.operator.close())
                 yield from key.leaving
 
     def _applied(self, stage: Stage, record: ConsumerRecord, now_ms: int) -> Applied:
@@ -110,7 +120,7 @@ class Shadow:
             key.operator = before
             return self._refused(stage, record, Reason.OPERATOR, f"{type(error).__name__}: {error}")
         if known is not None and begins:
-            outs = known.leaving + outs
+            outs = known.closing() + outs
             self.gone.append(known)
         key.offset, key.seen_ms = record.offset, now_ms
         if not stage.stateless:

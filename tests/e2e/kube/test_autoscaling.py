@@ -150,15 +150,13 @@ def test_kubectl_reads_the_figures_and_only_who_may(kube: Kube, cluster: Cluster
     )
     cluster.pod("other", labels={"app": "b"})
     now_ms = round(time.time() * 1000)
-    adapter.publish(
-        "window-aggregates",
-        {
-            "pod/busy": window(busy["metadata"]["uid"], now_ms, gpu_util_pct=48.5),
-            "pod/idle": window(idle["metadata"]["uid"], now_ms, gpu_util_pct=0),
-            # Known by its name alone, as from a Prometheus without uids.
-            "pod/other": window(name_key(cluster.namespace, "other"), now_ms, gpu_util_pct=7),
-        },
+    windows = (
+        window(busy["metadata"]["uid"], now_ms, gpu_util_pct=48.5),
+        window(idle["metadata"]["uid"], now_ms, gpu_util_pct=0),
+        # Known by its name alone, as from a Prometheus without uids.
+        window(name_key(cluster.namespace, "other"), now_ms, gpu_util_pct=7),
     )
+    adapter.publish("window-aggregates", {record.subject.key: record for record in windows})
     path = f"{CUSTOM}/namespaces/{cluster.namespace}/pods"
 
     def read(name: str, query: str = "") -> Object:

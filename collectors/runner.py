@@ -87,7 +87,7 @@ class CollectorThread:
     def __init__(self, collector: Collector, answer: _Answer) -> None:
         self.name = collector.name
         self.busy_with: Tick | None = None
-        """The tick that it measures now; None, which whoever takes the answer sets, when it is idle."""
+        """Holds the tick that it measures now; None, set by who takes the answer, when it is idle."""
         self._collector = collector
         self._answer = answer
         self._loop = asyncio.get_running_loop()

@@ -32,7 +32,7 @@ class _Reported:
     meters: list[tuple[Group, ContainerMeter]]
     folders: list[str]
     measured: tuple[list[Container], int | None, int | None] | None = None
-    """The containers and the network's rates that ``record`` has."""
+    """Holds the containers and the network's rates that ``record`` has."""
     record: PodCgroup | None = None
 
 

@@ -37,11 +37,11 @@ class ContainerMeter:
         self._lasting = by_rhythm[Rhythm.HARDLY_EVER]
         self._last: ContainerUsage | None = None
         self._texts: Texts = []
-        """What the files said at the last tick that are read at each."""
+        """Holds what the files said at the last tick that are read at each."""
         self._disks: Disks = None
         self._container: Container | None = None
         self._is_still = False
-        """Whether the last two ticks read and measured the same."""
+        """Says whether the last two ticks read and measured the same."""
         self._ticks = sum(container_id.encode())  # not all groups in the same tick
         self._at = 0.0
         self._cpu, self._io_read, self._io_written = Growth(), Growth(), Growth()

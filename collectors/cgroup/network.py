@@ -24,8 +24,8 @@ class _PodNetwork:
     """
 
     next_pause: int
-    """How many calls it goes unseen after a look at it on the host's network: at first another number for
-    each pod, so that not all are looked at in the same."""
+    """Says how many calls it goes unseen after a look at it on the host's network: at first another number
+    for each pod, so that not all are looked at in the same."""
     folder: str = ""
     pid: int = 0
     comm: CounterFile | None = None

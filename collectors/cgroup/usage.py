@@ -30,15 +30,15 @@ class Rhythm(Enum):
 
     ANY_TICK = auto()
     WITH_CPU_TIME = auto()
-    """When the group has used the CPU."""
+    """Says: when the group has used the CPU."""
     HARDLY_EVER = auto()
-    """When somebody sets a limit."""
+    """Says: when somebody sets a limit."""
 
 
 Disks = frozenset[str] | None
 """The devices (``major:minor``) whose I/O counts; None for all."""
 Texts = list[bytes | None]
-"""What the files of a controller say; None: not there."""
+"""Holds what the files of a controller say; None: not there."""
 _Reader = Callable[[ContainerUsage, Texts, Disks], bool]
 """Takes what the files of one controller say into ``ContainerUsage``; False: they are not there."""
 

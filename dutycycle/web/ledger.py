@@ -34,11 +34,11 @@ class LedgerReader:
         self.written_ms: int | None = None
         self.problem = ""
         self._today_ms = 0
-        """When ``today`` was read, which may be long before it was tried last."""
+        """Says when ``today`` was read, which may be long before it was tried last."""
         self._tried_s = self._named_s = float("-inf")
         self._names: set[str] = set()
         self._pasts: dict[tuple[HardwareKey, str, frozenset[str] | None], Past] = {}
-        """Of the spans of some, as some see them, the oldest first."""
+        """Keeps what was read of a span for a viewer, the oldest first."""
 
     def read_today(self) -> None:
         """Read what was used since midnight UTC; where that fails it stays as it was."""

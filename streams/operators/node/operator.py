@@ -128,7 +128,7 @@ class NodeOperator:
         self._evaluation_offset_ms = 0
         self._for_analysis, self._for_windows = TickQueue(), TickQueue()
         self._for_ledger = TickQueue(is_on=not self._config.analyses.isdisjoint(("peaks", "usage")))
-        """The ticks that wait for the analysis, those for windows and spans, and those for ledger and peaks.
+        """Hold the ticks that wait for the analysis, those for windows and spans, those for ledger and peaks.
         What is asked of each is asked at other moments."""
         self._newest: TickRow | None = None
         self._due_ms, self._room = 0.0, 0

@@ -172,10 +172,10 @@ def test_intervals_hold_what_is_read_where_values_are_means(tick_s: float, every
         row = slice(tick, tick + 1)
         bank.extend(np.array([START_MS + round(1000 * tick_s * tick)]), means[row], readings[row])
         if tick % every == 0:
-            said, later = bank.forecast(), readings[tick + nearest]
+            forecast, later = bank.forecast(), readings[tick + nearest]
             if tick >= 300:
-                assert said.value[0] == pytest.approx(50)
-                inside.append((said.p05[0] <= later) & (later <= said.p95[0]))
+                assert forecast.value[0] == pytest.approx(50)
+                inside.append((forecast.p05[0] <= later) & (later <= forecast.p95[0]))
     assert 0.86 < np.mean(inside) < 0.95
 
 
@@ -203,9 +203,9 @@ def test_an_interval_reaches_to_the_next_whole_number_of_a_source_that_rounds() 
     rows[3, 1] = 60.25
     bank = fed(rows)
     for told in (bank, TrendBank.restore(from_bytes(text(bank)))):
-        said = told.forecast(resolution=np.array([0.1, 0.1]))
-        assert said.p05[0].tolist() == [59.0, pytest.approx(59.9)]
-        assert said.p95[0].tolist() == [61.0, pytest.approx(60.1)]
+        forecast = told.forecast(resolution=np.array([0.1, 0.1]))
+        assert forecast.p05[0].tolist() == [59.0, pytest.approx(59.9)]
+        assert forecast.p95[0].tolist() == [61.0, pytest.approx(60.1)]
 
 
 def test_an_interval_has_a_width_where_a_ramp_comes_to_its_bound() -> None:

@@ -91,6 +91,8 @@ class StallDetector:
         self._loop_at: float | None = None
         self._process_stalled = False
         self._watches: list[_Watch] = []
+        self._look = threading.Event()
+        """Has the thread look before its time."""
 
     @property
     def process_limit_s(self) -> float:
@@ -99,8 +101,9 @@ class StallDetector:
 
     @process_limit_s.setter
     def process_limit_s(self, most_s: float) -> None:
-        # The beat of before may be as old as ``poll_s``: the thread looks more often from the next one on.
+        # The beat of before may be as old as ``poll_s``: it does not count, and the thread looks at once.
         self._process_limit_s, self._process_at = most_s, None
+        self._look.set()
 
     def process_stalled(self) -> bool:
         """Tell whether the whole process ever stalled for over ``process_limit_s``.
@@ -156,6 +159,7 @@ class StallDetector:
         finally:
             beating.cancel()
             over.set()
+            self._look.set()
             thread.join(_BEAT_S)
             self._process_at = self._loop_at = None
 
@@ -170,7 +174,7 @@ class StallDetector:
 
     def _run(self, over: threading.Event) -> None:
         was_bad = False
-        while not over.wait(min(self.limits.poll_s, self.process_limit_s / _LOOKS)):
+        while not over.is_set():
             self.beat()
             for watch in self._watches[-1:]:  # none, once the last block has ended
                 reason = next(
@@ -184,6 +188,8 @@ class StallDetector:
                 if reason is not None and was_bad:
                     self._end(watch, reason)
                 was_bad = reason is not None
+            self._look.wait(min(self.limits.poll_s, self.process_limit_s / _LOOKS))
+            self._look.clear()
 
     def _end(self, watch: _Watch, reason: str) -> None:
         watch.end(reason)

@@ -57,7 +57,12 @@ def fold(known: GpuHealth | None, event: GpuEvent) -> GpuHealth:
             for finding in measured
         ),
     )
-    worst = max(findings, key=lambda finding: (rank(finding.level), finding.last_ms), default=None)
+    # Of what is as bad and as new, the counters say more: an Xid is what happened, they are what is so now.
+    worst = max(
+        findings,
+        key=lambda finding: (rank(finding.level), finding.last_ms, finding.kind not in _OF_EVENTS),
+        default=None,
+    )
     level = "healthy" if worst is None else worst.level
     return replace(
         before,

@@ -107,6 +107,18 @@ def test_a_watch_of_an_xid_ends_after_a_day_and_one_of_a_counter_does_not() -> N
     assert judged(state(), xid(79), state(), every_ms=9 * WATCHED_MS).level == "reset"
 
 
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [state(), xid(63), state(remap_pending=True)],
+        [state(), xid(63, counters=replace(GOOD, remap_pending=True))],
+        [state(), state(remap_pending=True), xid(63)],
+    ],
+)
+def test_of_findings_as_bad_the_counters_are_told_in_whichever_order_they_came(steps: list[Step]) -> None:
+    assert judged(*steps).reason == "row remapping waits for a reset"
+
+
 def test_a_finding_keeps_its_beginning_and_counts() -> None:
     health = judged(state(remap_pending=True), xid(79, count=2), xid(79), state(remap_pending=True))
     fallen, waiting = health.findings

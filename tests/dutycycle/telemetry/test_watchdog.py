@@ -132,3 +132,18 @@ def test_a_limit_counts_from_the_first_beat_under_it() -> None:
     detector.beat()
     now[0] += 1.3
     assert detector.process_stalled()
+
+
+async def test_a_stall_right_after_the_limit_is_known_is_noticed() -> None:
+    clock = Clock()
+    detector = StallDetector(StallLimits(poll_s=600), clock=clock)
+    async with detector.watching():
+        clock.now_s += 500
+        detector.process_limit_s = 1.2
+        assert not detector.process_stalled(), "a beat from before it does not count"
+
+        def stalls() -> bool:
+            clock.now_s += 1.3
+            return detector.process_stalled()
+
+        await until(stalls)

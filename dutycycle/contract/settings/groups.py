@@ -59,7 +59,7 @@ class KafkaSettings:
     )
     sasl_username: str | None = _setting(None, parsers.name, "user name for SASL")
     sasl_password: str | None = _setting(
-        None, parsers.non_empty, "password for SASL; prefer …_FILE", secret=True
+        None, parsers.password_for_good, "password for SASL; prefer …_FILE", secret=True
     )
     sasl_token: Secret | None = _setting(
         None,

@@ -64,8 +64,13 @@ def password(value: str) -> Secret:
     return Secret(non_empty(value), around=LINE_END)
 
 
-PASSWORDS = frozenset({password, non_empty})
-"""What reads passwords."""
+def password_for_good(value: str) -> str:
+    """Return a password, with the spaces at its ends, that is not read again as its file changes."""
+    return non_empty(value)
+
+
+PASSWORDS = frozenset({password, password_for_good})
+"""What reads passwords: their spaces count, and a line end of their file does not."""
 
 
 def http_headers(value: str) -> Secret:

@@ -113,10 +113,14 @@ class Dispatcher:
         use it have it all the same."""
         if not sinks or origin.value is None:
             return None
+        topic = TOPICS[origin.topic]
         try:
-            record: Any = decode(TOPICS[origin.topic].record, origin.value, origin.topic)
+            record: Any = decode(topic.record, origin.value, origin.topic)
         except DecodeError as error:
             return error.reason, error.brief
+        if not topic.is_under_its_key(origin.key, record):
+            own = topic.key_of(record)
+            return Reason.KEY, f"key: lies under {origin.key!r:.80}, which is not its own, {own!r:.80}"
         bad = None
         for sink in sinks:
             try:

@@ -64,11 +64,16 @@ class Topic:
     segment_bytes: int | None = None
     internal: bool = False
 
-    def is_under_its_key(self, key: str, record: Any) -> bool:
+    def key_of(self, record: Any) -> str | None:
+        """Return the key under which a record of the topic lies; None where it does not follow from the
+        record."""
+        key_of = _KEYS.get(self.key)
+        return None if key_of is None else key_of(record)
+
+    def is_under_its_key(self, key: str | None, record: Any) -> bool:
         """Tell whether a record of the topic lies under ``key`` rightly: what a stranger writes under
         another's key would be there twice, as two nodes or pods."""
-        key_of = _KEYS.get(self.key)
-        return key_of is None or key_of(record) == key
+        return self.key_of(record) in (None, key)
 
     def config(self) -> dict[str, str]:
         """Return the topic's settings as Kafka names them."""

@@ -1,5 +1,6 @@
 """Writes records into SQL from within the process: what ``dutycycle replay --records`` uses."""
 
+import time
 from types import TracebackType
 
 from dutycycle.contract.codec import decode
@@ -7,7 +8,7 @@ from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.topics import TOPICS as CONTRACT
 from sinks.records.merge import merge
 from sinks.records.prices import PriceList
-from sinks.records.rows import TOPICS, Record, SqlRow, rows_of, table_and_key
+from sinks.records.rows import TOPICS, Record, SqlRow, rows_of, table_and_key, until_now
 from sinks.records.store import RecordsAwayError, RecordsStore, RefusedRow
 
 _SHOWN = 3
@@ -45,7 +46,7 @@ class RecordsWriter:
             return
         record: Record = decode(CONTRACT[topic].record, payload, topic)
         try:
-            rows = rows_of(record)
+            rows = rows_of(until_now(record, round(1000 * time.time())))
         except ValueError as error:
             self.refused.append(RefusedRow(*table_and_key(record), str(error)))
             return

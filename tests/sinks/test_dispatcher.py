@@ -103,6 +103,24 @@ async def test_poison_goes_to_the_dead_letters_and_the_rest_goes_on(
     assert rig.telemetry.counts["dead_letter", ("pod-peaks", reason)] == 1
 
 
+MISPLACED: dict[str, tuple[str, Any, str]] = {
+    "a pod": ("pod-peaks", made.pod_peaks("uid-9"), "uid-9"),
+    "a job": ("job-peaks", made.job_peaks("job-9"), "job-9"),
+    "a part of a node": ("node-parts", made.node_part("gpu-z"), "gpu-z"),
+    "an insight": ("pod-insights", made.insight("training", "gpu", None), "uid-1"),
+}
+
+
+@pytest.mark.parametrize(("topic", "record", "own"), MISPLACED.values(), ids=MISPLACED.keys())
+async def test_a_record_under_anothers_key_is_a_dead_letter(topic: str, record: Any, own: str) -> None:
+    rig, sink = Rig(), ListSink(topic)
+    await rig.dispatcher(sink).process([rig.origin(topic, record, key="uid-2"), rig.origin(topic, record)])
+    assert sink.taken == [record]
+    (letter,) = rig.port.dead_letters
+    assert (letter["reason"], letter["offset"]) == ("key", 0)
+    assert letter["error"] == f"key: lies under 'uid-2', which is not its own, '{own}'"
+
+
 async def test_one_sink_that_cannot_does_not_keep_it_from_another() -> None:
     rig, sink = Rig(), ListSink()
 

@@ -2,7 +2,6 @@
 does."""
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -14,6 +13,7 @@ from dutycycle.contract.records.derived import (
     CycleMetric,
     JobPeaks,
     PodPeaks,
+    Subject,
     Trend,
     TrendMetric,
     WindowAggregate,
@@ -24,21 +24,63 @@ from dutycycle.contract.topics import TOPICS
 R = TypeVar("R")
 
 
-class _Window(msgspec.Struct):
-    """Holds the part of a window that says which one it is."""
+class _Head(msgspec.Struct):
+    """Holds the part of a record that says of which subject it is; of a window also which one it is."""
 
-    source: str
-    size_ms: int
+    subject: Subject
+    source: str = ""
+    size_ms: int = 0
+
+    @property
+    def subject_key(self) -> str:
+        return self.subject.key
+
+
+class _Uid(msgspec.Struct):
+    uid: str
+
+
+class _PodHead(msgspec.Struct):
+    pod: _Uid
+
+    @property
+    def subject_key(self) -> str:
+        return f"pod/{self.pod.uid}"
+
+
+class _JobHead(msgspec.Struct):
+    job: _Uid
+
+    @property
+    def subject_key(self) -> str:
+        return f"job/{self.job.uid}"
+
+
+HEADS: dict[str, type[Any]] = {
+    **dict.fromkeys(("cycles", "trends", "insights", "window-aggregates"), _Head),
+    "pod-peaks": _PodHead,
+    "job-peaks": _JobHead,
+}
+"""By topic that streams write of one subject."""
+
+
+def read_head(topic: str, key: str, payload: bytes) -> Any:
+    """Return the head of a record that came under ``key``; None where it has none, or is another key's:
+    it must not take the place of one that can be read."""
+    try:
+        head = msgspec.json.decode(payload, type=HEADS[topic])
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    return head if TOPICS[topic].is_under_its_key(key, head) else None
 
 
 class Lazy(Generic[R]):
-    """Holds a record as it came under a key. ``unreadable`` is called once if it turns out to be none, or
-    another key's."""
+    """Holds a record as it came. ``unreadable`` is called once if it turns out to be none."""
 
-    __slots__ = ("_key", "_payload", "_record", "_topic", "_unreadable")
+    __slots__ = ("_payload", "_record", "_topic", "_unreadable")
 
-    def __init__(self, topic: str, key: str, payload: bytes, unreadable: Callable[[], None]) -> None:
-        self._topic, self._key = topic, key
+    def __init__(self, topic: str, payload: bytes, unreadable: Callable[[], None]) -> None:
+        self._topic = topic
         self._payload: bytes | None = payload
         self._record: R | None = None
         self._unreadable = unreadable
@@ -47,14 +89,10 @@ class Lazy(Generic[R]):
         """Return the record; None if it cannot be read."""
         if self._payload is not None:
             payload, self._payload = self._payload, None
-            topic = TOPICS[self._topic]
-            record: Any = None
             # Another version's, or a stranger's: the rest is shown all the same.
-            with suppress(DecodeError):
-                record = decode(topic.record, payload, self._topic)
-            if record is not None and topic.is_under_its_key(self._key, record):
-                self._record = record
-            else:
+            try:
+                self._record = decode(TOPICS[self._topic].record, payload, self._topic)
+            except DecodeError:
                 self._unreadable()
         return self._record
 
@@ -69,14 +107,18 @@ class Derived:
     insight: Lazy[Insight] | None = None
     peaks: Lazy[PodPeaks] | Lazy[JobPeaks] | None = None
 
-    def add_window(self, key: str, payload: bytes, unreadable: Callable[[], None]) -> None:
-        """Keep what came under ``key`` in place of the one before, of its source and size."""
-        try:
-            which = msgspec.json.decode(payload, type=_Window)
-        except msgspec.MsgspecError:
-            unreadable()
-            return
-        self.windows[which.source, which.size_ms] = Lazy("window-aggregates", key, payload, unreadable)
+    def put(self, topic: str, head: Any, record: Lazy[Any]) -> None:
+        """Keep a record in place of the one before, of its source and size."""
+        if topic == "window-aggregates":
+            self.windows[head.source, head.size_ms] = record
+        elif topic == "cycles":
+            self.cycles[head.source] = record
+        elif topic == "trends":
+            self.trends[head.source] = record
+        elif topic == "insights":
+            self.insight = record
+        else:
+            self.peaks = record
 
     def copy(self) -> "Derived":
         """Return it as it is now, whatever comes later."""

@@ -12,7 +12,7 @@ from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.samples import CgroupSample, GpuProcess, NvmlSample
 from dutycycle.contract.topics import TOPICS
 from dutycycle.contract.units import sum_of_known
-from dutycycle.live.model.derived import Derived, Lazy
+from dutycycle.live.model.derived import HEADS, Derived, Lazy, read_head
 from dutycycle.live.model.history import ticks_of_each
 from dutycycle.live.model.subjects import GpuRow, JobRow, NodeRow, PodRow, Row, most
 from dutycycle.view.newest import NewestRecords
@@ -71,16 +71,12 @@ class LiveState:
                 self._decoded(topic, key, payload, of_node[topic])
         elif topic == "pods":
             self._decoded(topic, key, payload, self._pod)
-        elif topic in ("cycles", "trends"):
-            subject, _, source = key.rpartition("/")
-            getattr(self._of(subject), topic)[source] = Lazy(topic, key, payload, self._unreadable)
-        elif topic == "insights":
-            self._of(key).insight = Lazy(topic, key, payload, self._unreadable)
-        elif topic == "window-aggregates":
-            self._of(key).add_window(key, payload, self._unreadable)
-        elif topic in ("pod-peaks", "job-peaks"):
-            of = self._of(f"{topic.removesuffix('-peaks')}/{key}")
-            of.peaks = Lazy(topic, key, payload, self._unreadable)
+        elif topic in HEADS:
+            head = read_head(topic, key, payload)
+            if head is None:
+                self._unreadable()
+            else:
+                self._of(head.subject_key).put(topic, head, Lazy(topic, payload, self._unreadable))
         elif topic == "dead-letters":
             self.dead_letters += 1
 

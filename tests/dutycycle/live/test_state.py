@@ -142,6 +142,19 @@ def test_what_was_derived_of_another_subject_is_not_said_of_this() -> None:
     assert (pod.derived.read_insight(), state.unreadable) == (None, 3)
 
 
+def test_what_was_derived_of_another_subject_does_not_take_the_place_of_this() -> None:
+    state = fed(("nvml-samples", "a", nvml(9)), ("pods", "p", POD))
+    for record in (trends(gpu_util_pct=ahead(61)), insight("training", "gpu")):
+        feed(state, *record)
+    feed(state, "trends", "gpu/a/GPU-1/nvml", trends(GPU | {"gpu": "GPU-2"}, gpu_util_pct=ahead(99))[2])
+    feed(state, "insights", "pod/p", insight("idle", "idle", uid="q")[2])
+    (gpu,), (pod,) = state.gpus(), state.pods()
+    trend, known = gpu.derived.trend("gpu_util_pct"), pod.derived.read_insight()
+    assert trend is not None
+    assert known is not None
+    assert (trend[0].level, known.kind, state.unreadable) == (61, "training", 2)
+
+
 def test_what_was_derived_before_the_first_sample_is_found() -> None:
     (row,) = fed(trends(gpu_util_pct=ahead(61)), ("nvml-samples", "a", nvml(9))).gpus()
     assert row.derived.trend("gpu_util_pct") is not None

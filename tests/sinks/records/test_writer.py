@@ -1,5 +1,6 @@
 """Peak records in SQLite and PostgreSQL: what is written is read back, and only what is newer wins."""
 
+import time
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ from msgspec.structs import replace
 from sqlalchemy import create_engine, text
 
 from dutycycle.contract.codec import DecodeError, encode
+from dutycycle.contract.records.hours import HOUR_MS, GpuHour, UsageHour
 from dutycycle.contract.records.parts import WorkloadState
 from sinks.records.query import Which, job_peaks, pod_peaks
 from sinks.records.writer import RecordsLostError, RecordsWriter
@@ -85,6 +87,18 @@ def test_bytes_that_are_no_record_are_told(records_url: str) -> None:
         with pytest.raises(DecodeError, match="pod-peaks: payload: not JSON"):
             writer.write("pod-peaks", b"{")
     assert pod_peaks(records_url) == [made.pod_peaks()]
+
+
+def test_usage_of_an_hour_to_come_is_refused_and_the_rest_is_kept(records_url: str) -> None:
+    hours = [(int(time.time()) // 3600 + ahead) * HOUR_MS for ahead in (0, 23, 26)]
+    used = GpuHour(gpu="GPU-1", gpu_s=60, known_s=60, busy_s=30, energy_j=7)
+    refused = pytest.raises(RecordsLostError, match=r"usage_hours a: usage of a in an hour to come, .* ahead")
+    with refused, RecordsWriter(records_url) as writer:
+        for hour_ms in hours:
+            hour = UsageHour(node="a", source="nvml", hour_ms=hour_ms, ts_ms=hour_ms + 1, gpus=(used,))
+            writer.write("usage", encode(hour))
+    kept = read_rows(records_url, "SELECT hour FROM usage_hours ORDER BY hour")
+    assert [unix_ms(at) for (at,) in kept] == hours[:2]
 
 
 def test_absent_is_null_and_idle_is_zero(records_url: str) -> None:

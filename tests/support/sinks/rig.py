@@ -76,14 +76,24 @@ class Rig:
         return Dispatcher(self.port, sinks, self.letters, self.telemetry)
 
     def origin(
-        self, topic: str, record: Any, *, key: str = "k", partition: int = 0, offset: int | None = None
+        self,
+        topic: str,
+        record: Any,
+        *,
+        key: str | None = None,
+        partition: int = 0,
+        offset: int | None = None,
     ) -> ConsumerRecord:
-        """The next record of a partition: a record, bytes, or None for a tombstone."""
+        """The next record of a partition: a record, bytes, or None for a tombstone. ``key``: another than
+        the record's own."""
         place = TopicPartition(topic, partition)
         number = self._offsets.get(place, 0) if offset is None else offset
         self._offsets[place] = number + 1
-        value = record if record is None or isinstance(record, bytes) else encode(record)
-        return ConsumerRecord(topic, partition, number, key, value, getattr(record, "ts_ms", 1_000))
+        if record is None or isinstance(record, bytes):
+            value = record
+        else:
+            value, key = encode(record), key or TOPICS[topic].key_of(record)
+        return ConsumerRecord(topic, partition, number, key or "k", value, getattr(record, "ts_ms", 1_000))
 
     def count(self, name: str) -> int:
         """How often an event happened, over all its labels."""
@@ -100,8 +110,7 @@ class AtWork(Generic[S]):
     async def take(self, *records: Any) -> None:
         """Give it records, in order, each from the topic of its kind."""
         for record in records:
-            key = getattr(record, "node", "k")
-            await self.dispatcher.process([self.rig.origin(TOPIC_OF[type(record)], record, key=key)])
+            await self.dispatcher.process([self.rig.origin(TOPIC_OF[type(record)], record)])
 
     async def written(self) -> None:
         """Wait until it holds nothing back."""

@@ -76,7 +76,7 @@ def pod_record(pod: Mapping[str, Any], owner: ObjectRef | None, label_keys: Sequ
         template=made and made.template,
         trial_of=labels.get(TRIAL_OF) or None,
         gpu_uuids=resources.gpu_uuids(spec, annotations),
-        gpu_request=resources.gpu_request(spec, annotations=annotations),
+        gpu_request=resources.gpu_request(spec, annotations),
         cpu_request=resources.request(spec, "cpu"),
         cpu_limit=resources.limit(spec, "cpu"),
         mem_request_bytes=resources.request(spec, "memory"),

@@ -44,15 +44,15 @@ def limit(spec: Spec, resource: str) -> float | None:
 
 
 def gpu_request(
-    spec: Spec, claimed: float | None = None, annotations: Mapping[str, str] | None = None
+    spec: Spec, annotations: Mapping[str, str] | None, claimed: float | None = None
 ) -> float | None:
     """Return GPUs (or slices, or shares) that the pod asks for at one time; 0 for none.
 
     ``claimed``: those that its claims of Dynamic Resource Allocation hold, whose size is not in the pod. None
     where a claim may hold GPUs and it is absent, and where all that is asked for is a resource of a GPU that
-    has no known size, such as ``aliyun.com/gpu-mem``. ``annotations``: those of the pod, by which schedulers
-    such as KAI give a part of a GPU to a pod whose containers ask for none. Other init containers run one by
-    one before the rest, and count only where one asks for more.
+    has no known size, such as ``aliyun.com/gpu-mem``. ``annotations``: those of the pod, by which
+    schedulers such as KAI give a part of a GPU to a pod whose containers ask for none; None for no
+    annotations. Other init containers run one by one before the rest, and count only where one asks for more.
     """
     if spec.get("resourceClaims") and claimed is None:
         return None

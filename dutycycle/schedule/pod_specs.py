@@ -34,7 +34,7 @@ class AskedPod:
     @property
     def gpus(self) -> float | None:
         """Return how many GPUs it asks for, slices and shares too; 0 for none, None where it may be some."""
-        return gpu_request(self.spec, self.claimed, self.annotations)
+        return gpu_request(self.spec, self.annotations, self.claimed)
 
 
 @dataclass(frozen=True, slots=True)

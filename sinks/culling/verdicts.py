@@ -96,7 +96,8 @@ def unproven(workload: IdleWorkload, pods: Iterable[KubeObject]) -> str | None:
     for pod in here:
         meta = pod["metadata"]
         ours = not controllers.isdisjoint(_controllers(pod)) or deployment_of(meta) == workload.job.name
-        if ours and meta["uid"] not in proven and gpu_request(pod["spec"]):
+        # Of a claim, or of GPU memory, it is not known how many GPUs there are: some, perhaps.
+        if ours and meta["uid"] not in proven and gpu_request(pod["spec"], meta.get("annotations")) != 0:
             return f"of its pod {meta['name']} it is not known"
     return None
 

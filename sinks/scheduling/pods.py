@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from math import ceil
 from typing import Any
 
 from dutycycle.contract.records.derived import Peaks, PodPeaks
@@ -47,9 +48,13 @@ def template_of_pod(pod: KubeObject) -> Template:
         labels=frozenset((pod["metadata"].get("labels") or {}).items()),
         image=" ".join(images) or None,
         command=(made.program,),
-        gpus=resources.gpu_request(spec),
+        gpus=_gpus(pod),
         requests=_both(resources.request(spec, "cpu"), resources.request(spec, "memory")),
     )
+
+
+def _gpus(pod: KubeObject) -> float | None:
+    return resources.gpu_request(pod["spec"], pod["metadata"].get("annotations"))
 
 
 def _both(cpu: float | None, memory: float | None) -> tuple[float, float] | None:
@@ -127,9 +132,9 @@ def _most(metrics: Peaks, name: str) -> float | None:
 def need(pod: KubeObject, prediction: Prediction | None, other_ranks: int) -> Need:
     """Return what a new pod needs: GPUs as it asks for them, all else as similar pods used it.
 
-    ``other_ranks``: pods of its job that run already.
+    A part of a GPU needs a whole one to lie on. ``other_ranks``: pods of its job that run already.
     """
-    asked = Need(gpus=round(resources.gpu_request(pod["spec"]) or 0.0), ranks=1 + other_ranks)
+    asked = Need(gpus=ceil(_gpus(pod) or 0.0), ranks=1 + other_ranks)
     if prediction is None:
         return asked
     return replace(

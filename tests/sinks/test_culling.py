@@ -76,9 +76,16 @@ def pod(uid: str, owner: str = "web-1", *, phase: str = "Running", gpus: int = 1
     return {"metadata": meta, "spec": spec, "status": {"phase": phase}}
 
 
+def annotated(of: dict[str, Any], key: str) -> dict[str, Any]:
+    of["metadata"]["annotations"] = {key: "0.5"}
+    return of
+
+
 @pytest.mark.parametrize(
     ("pods", "said"),
     [
+        ([pod("a"), annotated(pod("part", gpus=0), "gpu-fraction")], "of its pod part it is not known"),
+        ([pod("a"), annotated(pod("part", gpus=0), "gpu-memory")], "of its pod part it is not known"),
         ([pod("a")], None),
         ([pod("a"), pod("other", "api-1")], None),
         ([pod("a"), pod("done", phase="Succeeded")], None),

@@ -54,7 +54,7 @@ def left_alone(pod: KubeObject) -> str | None:
     spec = pod["spec"]
     if spec.get("nodeName"):
         return "bound"  # it is in no queue
-    if resources.gpu_request(spec) == 0:
+    if resources.gpu_request(spec, pod["metadata"].get("annotations")) == 0:
         return "no_gpu"
     if TRIAL_OF in (pod["metadata"].get("labels") or {}):
         return "trial"  # it has a class by which all others go first

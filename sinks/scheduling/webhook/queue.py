@@ -58,7 +58,7 @@ class Queue:
         pod = {**pod, "metadata": {**pod["metadata"], "namespace": namespace}}
         owned_by = owners(namespace, (pod["metadata"].get("labels") or {}).get(self.team_label))
         # A claim of Dynamic Resource Allocation does not say how many there are: one at least.
-        asked = resources.gpu_request(pod["spec"])
+        asked = resources.gpu_request(pod["spec"], pod["metadata"].get("annotations"))
         gpus = 1.0 if asked is None else asked
         job = pods.group(pod) or pods.job_uid(pod)
         # Pods of a job that come one after the other have one place: all of them shall start together.

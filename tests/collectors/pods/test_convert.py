@@ -154,7 +154,7 @@ def asking(**resources: Any) -> dict[str, Any]:
     ],
 )
 def test_what_a_pod_asks_for(spec: dict[str, Any], request_: float | None) -> None:
-    assert gpu_request(spec) == request_
+    assert gpu_request(spec, None) == request_
 
 
 @pytest.mark.parametrize(
@@ -248,6 +248,6 @@ def test_a_pod_s_part_in_its_job(labels: dict[str, str], role: str | None, repli
 )
 def test_parts_of_gpus_that_annotations_ask_for(annotations: dict[str, str], gpus: float | None) -> None:
     """As the KAI scheduler has them; where containers ask for GPUs, these count."""
-    assert gpu_request({"containers": [{}]}, annotations=annotations) == gpus
+    assert gpu_request({"containers": [{}]}, annotations) == gpus
     whole = {"containers": [{"resources": {"limits": {"nvidia.com/gpu": 2}}}]}
-    assert gpu_request(whole, annotations=annotations) == 2
+    assert gpu_request(whole, annotations) == 2

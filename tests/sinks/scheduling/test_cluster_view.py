@@ -19,7 +19,7 @@ from dutycycle.telemetry.events import EXTENDER, Telemetry
 from dutycycle.view.follower import TopicFollower
 from sinks.scheduling.cluster_view import EVERY_MS, ClusterView
 from sinks.scheduling.core.similar import Template
-from sinks.scheduling.pods import group, job_uid, template_of_pod
+from sinks.scheduling.pods import group, job_uid, need, template_of_pod
 from sinks.scheduling.role import ExtenderRole
 from sinks.scheduling.table import STALE_MS
 from sinks.scheduling.webhook.role import WebhookRole
@@ -231,3 +231,19 @@ def test_the_extender_and_the_webhook_of_a_process_know_one_cluster_that_hears_e
     follower.take("pods", Message("dutycycle.pods", 0, 1, NOW, b"p", encode(pod("p"))))
     assert heard == ["pods", "p"]
     assert list(models) == [ClusterView]
+
+
+@pytest.mark.parametrize(
+    ("annotations", "asked", "needed"),
+    [
+        ({"gpu-fraction": "0.25"}, 0.25, 1),
+        ({"gpu-fraction": "1.5"}, 1.5, 2),
+        ({"gpu-memory": "4096"}, None, 0),
+        ({}, 0, 0),
+    ],
+)
+def test_a_part_of_a_gpu_that_an_annotation_asks_for_is_asked_for(
+    annotations: dict[str, str], asked: float | None, needed: int
+) -> None:
+    new = {"metadata": {"annotations": annotations}, "spec": {"containers": [{"name": "c"}]}}
+    assert (template_of_pod(new).gpus, need(new, None, 0).gpus) == (asked, needed)

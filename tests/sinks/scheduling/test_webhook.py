@@ -191,6 +191,24 @@ def test_what_claims_devices_has_a_place() -> None:
     assert Rig().patch(thing)
 
 
+@pytest.mark.parametrize(
+    ("annotations", "why"),
+    [
+        ({"gpu-fraction": "0.5"}, "0.5 GPUs"),
+        ({"gpu-fraction": "0.5", "gpu-fraction-num-devices": "2"}, "1 GPU"),
+        ({"gpu-memory": "4096"}, "1 GPU"),
+    ],
+)
+def test_what_asks_for_a_part_of_a_gpu_by_an_annotation_has_a_place(
+    annotations: dict[str, str], why: str
+) -> None:
+    rig, thing = Rig(), asked()
+    thing["spec"]["containers"][0].pop("resources")
+    thing["metadata"]["annotations"] = annotations
+    (text,) = [step["value"] for step in rig.patch(thing) if "annotations/" in step["path"]]
+    assert f"; {why}; " in text
+
+
 def test_without_a_class_a_pod_is_admitted_unchanged() -> None:
     rig = Rig(lambda *_: None)
     assert "patch" not in rig.ask(asked())

@@ -93,6 +93,14 @@ class Kinds:
         kind_of_version = (await self._of_version(api_version)).get(kind)
         return kind_of_version or await self._of_another_version(api_version, kind)
 
+    def forget(self, api_version: str) -> None:
+        """Ask anew for all versions of this group: one that was served may be gone."""
+        group = api_version.rpartition("/")[0]
+        for version in [version for version in self._served if version.rpartition("/")[0] == group]:
+            del self._served[version]
+        for who in [who for who in self._elsewhere if who[0].rpartition("/")[0] == group]:
+            del self._elsewhere[who]
+
     async def every(self) -> tuple[Kind, ...]:
         """Return every kind that the API server has, each in one version: the one it prefers, where that has
         it."""

@@ -37,6 +37,11 @@ class GoneError(KubeError):
         super().__init__(reason, message)
 
 
+class NotServedError(GoneError):
+    """Says that nothing is served at this path: the kind is gone since it was asked for, or this version of
+    it."""
+
+
 class NoKindError(GoneError):
     """Says that the API server serves no such kind: its definition is not installed. Asked again after a
     while."""
@@ -72,14 +77,19 @@ def explain(error: KubeError, what: str, address: str) -> str:
 
 
 def error_of_answer(status: int, headers: Mapping[str, str], body: bytes) -> KubeError:
-    """Return the error of an answer that is no success. 401 is busy: a token that rotated is read anew."""
+    """Return the error of an answer that is no success. 401 is busy: a token that rotated is read anew.
+
+    Of an object that is not there the server tells the name; of a path that it does not serve it cannot.
+    """
+    name = None
     try:
-        text = str(orjson.loads(body)["message"])  # of the server's ``Status`` object
+        answer = orjson.loads(body)  # the server's ``Status`` object
+        text, name = str(answer["message"]), (answer.get("details") or {}).get("name")
     except (ValueError, KeyError, TypeError):
         text = body.decode("utf-8", "replace")
     message = f"{status}: {' '.join(text.split())[:_LENGTH]}"
     if status == 404:
-        return GoneError(message)
+        return GoneError(message) if name else NotServedError(message)
     if status in _BUSY_STATUS or status >= 500:
         wait_s = retry_after_s(headers)
         return BusyError(str(status), message, retry_after_s=wait_s, everything=status in _EVERYTHING)

@@ -3,7 +3,15 @@ listed and watched."""
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +22,7 @@ from dutycycle.contract.errors import SettingError
 from dutycycle.kube.client import Client, Limits
 from dutycycle.kube.config import ConfigSource, UnusableConfigError, of_service
 from dutycycle.kube.discovery import EVENT, POD, Kind, Kinds
-from dutycycle.kube.errors import BusyError, GoneError, error_of_answer
+from dutycycle.kube.errors import BusyError, GoneError, NotServedError, error_of_answer
 from dutycycle.kube.references import JSON, Metadata, ObjectRef, Patch
 from dutycycle.kube.remote_command import output_of
 
@@ -71,7 +79,9 @@ class ApiServer:
 
     async def metadata(self, ref: ObjectRef) -> Metadata:
         """Return what the object carries. ``GoneError`` also when another one has its name now."""
-        return self._checked(ref, await self._client.get(await self._path(ref), accept=_METADATA.format("")))
+        return self._checked(
+            ref, await self._at(ref, lambda path: self._client.get(path, accept=_METADATA.format("")))
+        )
 
     async def annotations(self, ref: ObjectRef) -> dict[str, str]:
         """Return all annotations of the object."""
@@ -85,8 +95,9 @@ class ApiServer:
         metadata: dict[str, Any] = {"annotations": patch}
         if ref.uid is not None:
             metadata["uid"] = ref.uid
-        answer = await self._client.merge_patch(
-            await self._path(ref), {"metadata": metadata}, _METADATA.format("")
+        answer = await self._at(
+            ref,
+            lambda path: self._client.merge_patch(path, {"metadata": metadata}, _METADATA.format("")),
         )
         return _annotations(self._checked(ref, answer))
 
@@ -178,7 +189,7 @@ class ApiServer:
 
     async def row(self, ref: ObjectRef) -> TableRow:
         """Return the same of one object."""
-        (row,) = rows_of(await self._client.get(await self._path(ref), accept=_TABLE))
+        (row,) = rows_of(await self._at(ref, lambda path: self._client.get(path, accept=_TABLE)))
         return row
 
     async def _pages(
@@ -219,6 +230,20 @@ class ApiServer:
     async def close(self) -> None:
         """Give the connections back."""
         await self._client.close()
+
+    async def _at(
+        self, ref: ObjectRef, ask: Callable[[str], Awaitable[dict[str, Any]]]
+    ) -> dict[str, Any]:
+        """Return what ``ask`` does at the object's path, which moves where its version is served no more."""
+        path = await self._path(ref)
+        try:
+            return await ask(path)
+        except NotServedError:
+            self.kinds.forget(ref.api_version)
+            moved = await self._path(ref)
+            if moved == path:
+                raise
+            return await ask(moved)
 
     async def _path(self, ref: ObjectRef) -> str:
         return (await self.kinds.find(ref.api_version, ref.kind)).path(ref.name, ref.namespace)

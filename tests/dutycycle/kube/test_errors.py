@@ -2,10 +2,17 @@
 
 import pytest
 
-from dutycycle.kube.errors import BusyError, GoneError, RefusedError, error_of_answer, retry_after_s
+from dutycycle.kube.errors import (
+    BusyError,
+    GoneError,
+    NotServedError,
+    RefusedError,
+    error_of_answer,
+    retry_after_s,
+)
 
 ERRORS: dict[int, tuple[type[Exception], float | None, bool]] = {
-    404: (GoneError, None, False),
+    404: (NotServedError, None, False),
     403: (RefusedError, None, False),
     422: (RefusedError, None, False),
     401: (BusyError, 7, True),
@@ -26,6 +33,13 @@ def test_what_a_status_means(status: int, expected: tuple[type[Exception], float
     assert str(error) == f"{status}: so it is"
     if isinstance(error, BusyError):
         assert (error.retry_after_s, error.everything) == (retry_after_s, everything)
+
+
+def test_an_object_that_is_not_there_is_named_and_a_path_that_is_not_served_is_not() -> None:
+    gone = b'{"message":"pods \\"a\\" not found","details":{"name":"a","kind":"pods"}}'
+    assert type(error_of_answer(404, {}, gone)) is GoneError
+    for unserved in (b"404 page not found\n", b'{"message":"could not find","details":{}}', b"[]"):
+        assert type(error_of_answer(404, {}, unserved)) is NotServedError
 
 
 SUN = "Sun, 06 Nov 1994 08:49:37 GMT"

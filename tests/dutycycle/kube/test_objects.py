@@ -2,7 +2,7 @@
 
 import pytest
 
-from dutycycle.kube.errors import GoneError
+from dutycycle.kube.errors import GoneError, NoKindError
 from dutycycle.kube.references import ObjectRef
 from tests.support.fakes.api_server import MPIJOB, NODE, POD, FakeApi
 
@@ -35,4 +35,27 @@ async def test_every_kind_by_one_path_and_one_discovery(api: FakeApi) -> None:
     ]  # fmt: skip
     with pytest.raises(GoneError, match="no kind Pood"):
         await client.annotations(ObjectRef("v1", "Pood", "x", "default"))
+    await client.close()
+
+
+async def test_an_object_is_found_again_when_its_version_is_served_no_more(api: FakeApi) -> None:
+    api.groups["/apis/kubeflow.org/v2"] = [("MPIJob", "mpijobs", True)]
+    api.add(MPIJOB, "job-1", example__a="1")
+    client = api.client()
+    job = ObjectRef("kubeflow.org/v2beta1", "MPIJob", "bert", "default", "job-1")
+    assert await client.annotations(job) == {"example/a": "1"}
+    del api.groups["/apis/kubeflow.org/v2beta1"]
+    api.objects[MPIJOB.replace("v2beta1", "v2")] = api.objects.pop(MPIJOB)
+    assert await client.annotate(job, {"dutycycle.io/a": "1"}) == {"example/a": "1", "dutycycle.io/a": "1"}
+    api.seen.clear()
+    assert await client.annotations(job) == {"example/a": "1", "dutycycle.io/a": "1"}
+    with pytest.raises(GoneError, match='mpijobs "gone" not found'):
+        await client.annotations(ObjectRef("kubeflow.org/v2beta1", "MPIJob", "gone", "default"))
+    assert {path.rpartition("/")[0] for path in api.requests} == {
+        MPIJOB.replace("v2beta1", "v2").rpartition("/")[0]
+    }
+    del api.groups["/apis/kubeflow.org/v2"]
+    api.objects.clear()
+    with pytest.raises(NoKindError, match="kubeflow.org/v2beta1 has no kind MPIJob"):
+        await client.annotations(job)
     await client.close()

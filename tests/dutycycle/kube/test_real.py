@@ -20,12 +20,14 @@ from sinks.annotations.core.keys import PODS_OMITTED, PODS_SUMMARY
 from sinks.annotations.core.schedule import WritePolicy
 from sinks.annotations.sink import AnnotationSink
 from tests.support.processes.commands import environ
+from tests.support.servers.kube import crds
 from tests.support.servers.kube.accounts import grant, service_account
 from tests.support.servers.kube.client import Client, Object
 from tests.support.servers.kube.server import Kube
 from tests.support.sinks import made
 from tests.support.sinks.made import K80, sample
 from tests.support.sinks.rig import AtWork, Rig, at_work
+from tests.support.waiting import until
 
 GUIDE = (Path(__file__).parents[3] / "docs/kubernetes.md").read_text()
 _COMMAND = re.search(r'\$ kubectl get pods .*-o custom-columns="([^"]+)"\n(.+?)```', GUIDE, re.DOTALL)
@@ -125,6 +127,28 @@ async def test_every_kind_carries_its_annotations_and_keeps_those_of_others(
     described = client.kubectl("describe", "pod", "train", "-n", namespace, check=False)
     assert 'dutycycle.io/gpu_util: {"gpu_0_4711":95}' in described
     kube.admin.delete(node)
+
+
+async def test_a_version_that_is_served_no_more_while_the_sink_runs(
+    kube: Kube, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, rig = account(kube, namespace, GET_AND_PATCH), Rig()
+    rehearsal = crds.Kind("upgraded.example.com", ("v1alpha1", "v1"), "Rehearsal", "rehearsals")
+    definition = kube.admin.create(crds.manifest(rehearsal))
+    old, current = (f"/apis/upgraded.example.com/{version}" for version in rehearsal.versions)
+    await until(lambda: all(map(kube.admin.answers, (old, current, f"{old}/rehearsals"))))
+    job = new(kube, "upgraded.example.com/v1", "Rehearsal", "bert", namespace, spec={})
+    async with annotating(client, rig, monkeypatch) as work:
+        await work.write(of_job("upgraded.example.com/v1alpha1", "Rehearsal", job))
+        assert ours(kube, job) == {"bert-worker-0": {"cpu_util": 151.8}}
+        versions = definition["spec"]["versions"]
+        versions[0]["served"] = False
+        kube.admin.patch(definition, {"spec": {"versions": versions}})
+        await until(lambda: not any(map(kube.admin.answers, (old, f"{old}/rehearsals"))))
+        pods = {"bert-worker-1": made.job_peaks().pods["bert-worker-0"]}
+        await work.write(of_job("upgraded.example.com/v1alpha1", "Rehearsal", job, pods=pods))
+    assert ours(kube, job).keys() == {"bert-worker-0", "bert-worker-1"}
+    assert rig.count("object_gone") == 0
 
 
 async def test_a_thousand_workers_a_deleted_and_a_replaced_object(

@@ -205,7 +205,16 @@ class FakeApi:
             return _kept(self.events, body, request)
         if request.path in self.objects:
             return self._object(body, request)
-        return self._list(request) or _status(404, "not found")
+        return self._list(request) or self._missing(request.path)
+
+    def _missing(self, path: str) -> web.Response:
+        """Of an object that is not there its name is told; of a version that is not served it is not known."""
+        if not any(path.startswith(f"{served}/") for served in self.groups):
+            return web.Response(status=404, text="404 page not found\n")
+        *_, plural, name = path.split("/")
+        details = {"name": name, "kind": plural}
+        answer = {"kind": "Status", "message": f'{plural} "{name}" not found', "details": details}
+        return web.json_response(answer, status=404)
 
     def _aggregated(self, *, core: bool) -> web.Response:
         """All kinds in one answer."""

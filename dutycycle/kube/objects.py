@@ -231,9 +231,7 @@ class ApiServer:
         """Give the connections back."""
         await self._client.close()
 
-    async def _at(
-        self, ref: ObjectRef, ask: Callable[[str], Awaitable[dict[str, Any]]]
-    ) -> dict[str, Any]:
+    async def _at(self, ref: ObjectRef, ask: Callable[[str], Awaitable[dict[str, Any]]]) -> dict[str, Any]:
         """Return what ``ask`` does at the object's path, which moves where its version is served no more."""
         path = await self._path(ref)
         try:

@@ -1,6 +1,7 @@
 """Keeps three labels on each node that samples come of: whether its GPUs are idle, throttled, unhealthy.
 
-Labels are what schedulers and people select nodes by. Only what has changed is written.
+Labels are what schedulers and people select nodes by. Only what has changed is written, and now and then all: a patch that changes
+nothing costs the API server no write.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -11,6 +12,7 @@ from dutycycle.kube.objects import ApiServer
 from dutycycle.telemetry.events import Telemetry
 from sinks.annotations.beside import NEVER, BesideWriter
 from sinks.annotations.core.node import CONDITIONS, GPU_THROTTLED
+from sinks.annotations.core.targets import NODE_FRESH_S
 from sinks.annotations.forbidden import RETRY_S
 from sinks.events import NODE_LABELS_FAILED
 
@@ -36,7 +38,8 @@ class NodeLabels(BesideWriter[_Labels]):
         self._prefix, self._conditions = prefix, conditions
         self._sampled_at: dict[str, float] = {}
         self._throttled_at: dict[str, float] = {}
-        self._written: dict[str, Mapping[str, bool]] = {}
+        self._written: dict[str, tuple[Mapping[str, bool], float]] = {}
+        """The labels of a node, and until when they count as being there."""
         self._not_before: dict[str, float] = {}
 
     def sampled(self, node: str, ts_ms: int) -> None:
@@ -54,7 +57,8 @@ class NodeLabels(BesideWriter[_Labels]):
             if node not in self._sampled_at or self._clock() < self._not_before.get(node, NEVER):
                 continue
             wanted = self._wanted(node)
-            if self._written.get(node) != wanted:
+            written, until = self._written.get(node, (None, NEVER))
+            if written != wanted or self._clock() > until:
                 yield node, wanted
 
     def _wanted(self, node: str) -> Mapping[str, bool]:
@@ -78,7 +82,7 @@ class NodeLabels(BesideWriter[_Labels]):
             for name in CONDITIONS
         }
         await self._server.merge(NODE, node, "", {"metadata": {"labels": labels}})
-        self._written[node] = wanted
+        self._written[node] = wanted, self._clock() + NODE_FRESH_S
         self._telemetry.clear_condition(NODE_LABELS_FAILED, node, "written")
         self._lacking.clear("allowed now")
         if wanted is _UNKNOWN:

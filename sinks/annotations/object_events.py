@@ -20,14 +20,14 @@ from sinks.annotations.forbidden import RETRY_S
 from sinks.events import EVENT_FAILED
 
 AT_ONCE = 5
-"""So many Events at one look, at most: beside the limit of all requests."""
+"""So many Events at one look: beside the limit of all requests."""
 _THERE_ALREADY = "409"
 
 
 class ObjectEvents(BesideWriter[Due]):
     """Writes the Events of pods, jobs and nodes. ``wall``: Unix seconds."""
 
-    kind = EVENT
+    kind, most = EVENT, AT_ONCE
 
     def __init__(
         self, server: ApiServer, sink: str, telemetry: Telemetry, clock: Callable[[], float],
@@ -48,12 +48,12 @@ class ObjectEvents(BesideWriter[Due]):
         self.occurrences.clear()
 
     def _due(self) -> list[Due]:
-        """Return what is due now, as far as the limit goes."""
+        """Return what is due now."""
         every = self.occurrences.due(round(self._wall() * 1000))
         if count := self.occurrences.given_up:
             self.occurrences.given_up = 0
             self._telemetry.emit(EVENT_FAILED, "faults of GPUs that hit pods, half an hour ago", count=count)
-        return every[:AT_ONCE]
+        return every
 
     def _label(self, due: Due) -> str:
         return f"Event {due.occurrence.name}"

@@ -78,7 +78,9 @@ class AnnotationSink:
         self._sample_gap_ms = period_s * 1000 / SAMPLE_SHARE
         self._annotations = Annotations(policy.prefix)
         self._forbidden = ForbiddenKinds(telemetry, clock)
-        self._writer = AnnotationWriter(server, policy.prefix, self._annotations, self._forbidden, telemetry)
+        self._writer = AnnotationWriter(
+            server, policy.prefix, self._annotations, self._forbidden, telemetry, clock
+        )
         self._gone_objects = GoneObjects(clock)
         self._beside: list[BesideWriter[Any]] = []
         if policy.heartbeat_s:

@@ -1,6 +1,9 @@
-"""Writes one object's annotations: what is there is read once, then known from each answer."""
+"""Writes one object's annotations: what is there is read once, then known from each answer; of a node it is read
+again where none has come for a while."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 
 from dutycycle.kube.errors import BusyError, RefusedError
 from dutycycle.kube.objects import ApiServer
@@ -9,7 +12,7 @@ from sinks.annotations.core.desired import Annotations
 from sinks.annotations.core.diff import Present, diff, split, worth_writing
 from sinks.annotations.core.keys import PODS_OMITTED
 from sinks.annotations.core.schedule import DueWrite
-from sinks.annotations.core.targets import Target
+from sinks.annotations.core.targets import NODE_FRESH_S, Target
 from sinks.annotations.forbidden import ForbiddenKindError, ForbiddenKinds
 from sinks.events import ANNOTATIONS_FULL
 from sinks.events import PODS_OMITTED as SOME_OMITTED
@@ -39,13 +42,17 @@ class AnnotationWriter:
         annotations: Annotations,
         forbidden: ForbiddenKinds,
         telemetry: Telemetry,
+        clock: Callable[[], float],
     ) -> None:
         self._server = server
         self._forbidden = forbidden
         self._prefix = prefix
         self._annotations = annotations
         self._telemetry = telemetry
+        self._clock = clock
         self._present: dict[Target, Present] = {}
+        self._fresh_until: dict[Target, float] = {}
+        """Of nodes: until when what they carry is not read again."""
         self._full: set[Target] = set()
         """Of which it was told that not all fits."""
         self._generation = 0
@@ -87,17 +94,19 @@ class AnnotationWriter:
     def forget(self, target: Target) -> None:
         """Read the object anew the next time."""
         self._present.pop(target, None)
+        self._fresh_until.pop(target, None)
         self._full.discard(target)
 
     def clear(self) -> None:
         """Read every object anew; what is under way is not learnt any more, as others may write next."""
         self._generation += 1
         self._present.clear()
+        self._fresh_until.clear()
         self._full.clear()
 
     async def _known(self, target: Target) -> Present:
         known = self._present.get(target)
-        if known is None:
+        if known is None or self._clock() > self._fresh_until.get(target, inf):
             generation = self._generation
             try:
                 annotations = await self._server.annotations(target.ref)
@@ -115,4 +124,6 @@ class AnnotationWriter:
         present = split(self._prefix, annotations)
         if generation == self._generation:
             self._present[target] = present
+            if target.kind == "node":
+                self._fresh_until[target] = self._clock() + NODE_FRESH_S
         return present

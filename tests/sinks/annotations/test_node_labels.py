@@ -97,6 +97,10 @@ async def test_only_changes_are_written_and_what_is_not_known_has_no_label() -> 
     assert await written() == [{IDLE: "false", THROTTLED: "true", SICK: None}]  # clocks go up and down
     clock.now_s += 300
     assert await written() == [{IDLE: "false", THROTTLED: "false", SICK: None}]
+    clock.now_s += 600
+    assert await written() == []
+    clock.now_s += 1  # the node may have been deleted and registered anew, and then has none
+    assert await written() == [{IDLE: "false", THROTTLED: "false", SICK: None}]
     clock.now_s += 601  # no sample came
     assert await written(sampled=False) == [dict.fromkeys((IDLE, THROTTLED, SICK))]
     assert await written(sampled=False) == []

@@ -10,6 +10,7 @@ from tests.support.fakes.api_server import NODE, POD, FakeApi, written
 from tests.support.sinks import made
 from tests.support.sinks.annotating import annotating
 from tests.support.sinks.made import K80, node_part, sample
+from tests.support.sinks.queueless import QueuelessSink
 
 SPANS_OF_A_MINUTE = 6
 MAXIMA = {"gpu_util_pct": 90.0}
@@ -43,3 +44,25 @@ async def test_after_a_removal_a_new_sink_writes_all_of_it_again(api: FakeApi) -
     of_node, of_pod = written(api, NODE)["gpu-1"], written(api, path)
     assert (of_node["cyclic"], of_node["period_s"], of_node["max_gpu_util"]) == (True, 13.2, 90)
     assert {"kind", "bottleneck", "gpu_util", "updated"} <= of_pod.keys()
+
+
+async def test_a_node_that_is_registered_anew_under_its_name_gets_all_of_it_again(api: FakeApi) -> None:
+    api.add(NODE, "n")
+    server = api.client()
+    sink = QueuelessSink(server, WritePolicy(interval_s=30))
+
+    async def write(*seconds: int) -> None:
+        for second in seconds:
+            sink.take(sample(K80), second)
+            await sink.write(second)
+
+    await write(0)
+    first = written(api, NODE)
+    assert first["gpu-1"]
+    api.seen.clear()
+    await write(*range(30, 601, 30))
+    assert api.seen == []
+    api.add(NODE, "another")
+    await write(630)
+    assert written(api, NODE) == first
+    await server.close()

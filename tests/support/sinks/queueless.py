@@ -1,7 +1,5 @@
 """The annotations sink without its queues, for tests and benches: it writes what is due at a given time."""
 
-import time
-
 from dutycycle.contract.log import TopicPartition
 from dutycycle.kube.objects import ApiServer
 from dutycycle.telemetry.events import Telemetry
@@ -20,8 +18,14 @@ class QueuelessSink:
         telemetry = Telemetry("test")
         self._annotations = Annotations(policy.prefix)
         self._plan = WritePlan(policy.interval_s, policy.most)
-        forbidden = ForbiddenKinds(telemetry, time.monotonic)
-        self._writer = AnnotationWriter(server, policy.prefix, self._annotations, forbidden, telemetry)
+        self._now_s = 0.0
+        forbidden = ForbiddenKinds(telemetry, self._clock)
+        self._writer = AnnotationWriter(
+            server, policy.prefix, self._annotations, forbidden, telemetry, self._clock
+        )
+
+    def _clock(self) -> float:
+        return self._now_s
 
     def take(self, record: Record, second: int) -> None:
         """Take a record of an object that there is."""
@@ -31,6 +35,7 @@ class QueuelessSink:
 
     async def write(self, second: int) -> None:
         """Write all that is due."""
+        self._now_s = second
         while (due := self._plan.next_due(second)) is not None:
             target = due.target
             if target.kind == "node" and not self._annotations.knows_gpus_of(target.name):

@@ -15,6 +15,8 @@ _DEPLOYMENT, _JOB, _NOTEBOOK = ("apps", "Deployment"), ("batch", "Job"), ("kubef
 _PLURALS = {_DEPLOYMENT: "deployments", _JOB: "jobs", _NOTEBOOK: "notebooks"}
 _KNOWN_TO_KUBECTL = frozenset({"", "apps", "batch", "kubeflow.org"})
 """Groups of which a kind is named alone; in others there may be a kind of the same name."""
+_QUEUE_OF_KUEUE = "kueue.x-k8s.io/queue-name"
+_JOB_CONTROLLER = "kubernetes.io/job-controller"
 
 
 class Stop(NamedTuple):
@@ -30,6 +32,23 @@ def kind_of(job: JobRef) -> Kind | None:
     """Tell where the API serves a workload; None for a kind that Dutycycle never stops by itself."""
     plural = _PLURALS.get((_group(job), job.kind))
     return None if plural is None else Kind(job.api_version, job.kind, plural)
+
+
+def manager_of(thing: Mapping[str, Any]) -> str | None:
+    """Tell who would begin a workload again that somebody else has stopped; None where nobody would.
+
+    Its owner may be of a kind that no role lets the collectors read: then it counts as the topmost. Kueue
+    lets a Job go on that it has admitted, whoever suspends it.
+    """
+    meta, spec = thing["metadata"], thing.get("spec") or {}
+    for owner in meta.get("ownerReferences") or ():
+        return f"{owner['kind']} {owner['name']}"
+    if thing["kind"] != "Job":
+        return None
+    if (meta.get("labels") or {}).get(_QUEUE_OF_KUEUE):
+        return "Kueue"
+    manager = spec.get("managedBy") or _JOB_CONTROLLER
+    return None if manager == _JOB_CONTROLLER else str(manager)
 
 
 def stop_of(job: JobRef, namespace: str, thing: Mapping[str, Any], now_ms: int) -> Stop | None:

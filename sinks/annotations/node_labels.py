@@ -1,7 +1,7 @@
 """Keeps three labels on each node that samples come of: whether its GPUs are idle, throttled, unhealthy.
 
-Labels are what schedulers and people select nodes by. Only what has changed is written, and now and then all: a patch that changes
-nothing costs the API server no write.
+Labels are what schedulers and people select nodes by. Only what has changed is written; now and
+then all of it, as the node may be a new one.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -1,5 +1,5 @@
-"""Writes one object's annotations: what is there is read once, then known from each answer; of a node it is read
-again where none has come for a while."""
+"""Writes one object's annotations: what is there is read once, then known from each answer; of a node it is
+read again where none has come for a while."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

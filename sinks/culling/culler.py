@@ -13,7 +13,7 @@ from dutycycle.kube.errors import BusyError, GoneError, KubeError
 from dutycycle.kube.events import CULLER, EVENT, Occurrence, new_event
 from dutycycle.kube.objects import ApiServer
 from dutycycle.kube.references import ObjectRef
-from dutycycle.kube.stops import Stop, kind_of, stop_of
+from dutycycle.kube.stops import Stop, kind_of, manager_of, stop_of
 from dutycycle.telemetry.events import Telemetry
 from sinks.culling.ledger import CullLedger
 from sinks.culling.verdicts import IdlePods, IdleWorkload, unproven
@@ -81,6 +81,8 @@ class Culler:
         stop = stop_of(workload.job, workload.namespace, thing, now_ms)
         if meta["uid"] != workload.job.uid or stop is None or self._is_kept(meta):
             return
+        if manager_of(thing) is not None:
+            return  # it would lose its work, and hold its GPUs again a moment later
         pods = [pod async for pod in self._server.whole(POD, workload.namespace)]
         proven = {pod.uid for pod in workload.pods}
         if unproven(workload, pods) is not None:

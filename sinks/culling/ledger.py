@@ -5,20 +5,24 @@ It is read before and written after each round, and only if nobody else wrote in
 stop more than the day's number together.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
 from dutycycle.contract.units import utc_day
 from dutycycle.kube.discovery import CONFIG_MAP
+from dutycycle.kube.errors import KubeError
 from dutycycle.kube.objects import ApiServer
 from sinks.culling.verdicts import IdleWorkload
 
 _ANNOUNCED, _STOPPED = "announced", "stopped-"
 _KEPT_DAYS = 90
+_MOST_BYTES = 900_000
+"""The API server takes a MiB of a ConfigMap: beyond this the oldest days are forgotten before their time."""
 Json = dict[str, Any]
+T = TypeVar("T", Json, list[Json])
 
 
 class CullLedger:
@@ -36,12 +40,20 @@ class CullLedger:
         thing = await self._server.read(CONFIG_MAP, *self._where)
         data: Mapping[str, str] = thing.get("data") or {}
         self._version = thing["metadata"]["resourceVersion"]
-        self._announced = orjson.loads(data.get(_ANNOUNCED) or "{}")
+        self._announced = self._read(data, _ANNOUNCED, {})
         self._days = {
-            key.removeprefix(_STOPPED): orjson.loads(text)
-            for key, text in data.items()
-            if key.startswith(_STOPPED)
+            key.removeprefix(_STOPPED): self._read(data, key, []) for key in data if key.startswith(_STOPPED)
         }
+
+    def _read(self, data: Mapping[str, str], key: str, empty: T) -> T:
+        """Return what stands there. Raises ``KubeError`` for what somebody has made unreadable."""
+        try:
+            content = orjson.loads(data.get(key) or orjson.dumps(empty))
+        except orjson.JSONDecodeError as error:
+            raise KubeError("answer", f"{key} is no JSON: {error}: mend it, or take the key away") from error
+        if type(content) is not type(empty):
+            raise KubeError("answer", f"{key} is no {type(empty).__name__}: mend it, or take the key away")
+        return content
 
     def announced_ms(self, workload: IdleWorkload) -> int | None:
         """Tell when it was said that the workload will be stopped, if it has been idle ever since."""
@@ -71,13 +83,23 @@ class CullLedger:
         """Note a stop, before it is done: one that is not noted is not done."""
         self._days.setdefault(utc_day(now_ms), []).append(entry)
         oldest = utc_day(now_ms - round(timedelta(days=_KEPT_DAYS).total_seconds() * 1000))
-        await self._save([day for day in self._days if day < oldest])
+        await self._save([*self._too_many(utc_day(now_ms)), *(day for day in self._days if day < oldest)])
 
-    async def _save(self, gone: list[str] | None = None) -> None:
+    def _too_many(self, today: str) -> Iterator[str]:
+        """Yield the oldest days that leave no room for the others."""
+        taken = {day: len(orjson.dumps(entries)) for day, entries in self._days.items()}
+        room = _MOST_BYTES - len(orjson.dumps(self._announced)) - sum(taken.values())
+        for day in sorted(taken.keys() - {today}):
+            if room >= 0:
+                return
+            room += taken[day]
+            yield day
+
+    async def _save(self, gone: Iterable[str] = ()) -> None:
         data: dict[str, str | None] = {_ANNOUNCED: orjson.dumps(self._announced).decode()}
         data |= {f"{_STOPPED}{day}": orjson.dumps(entries).decode() for day, entries in self._days.items()}
-        for day in gone or ():
-            del self._days[day]
+        for day in gone:
+            self._days.pop(day, None)
             data[f"{_STOPPED}{day}"] = None
         name, namespace = self._where
         change = {"metadata": {"resourceVersion": self._version}, "data": data}

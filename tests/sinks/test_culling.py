@@ -1,6 +1,6 @@
 """Only what is proven idle is idle: each pod that holds GPUs, now, and for so long."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -8,7 +8,12 @@ from dutycycle.contract.records.derived import pod_subject
 from dutycycle.contract.records.insights import Insight
 from dutycycle.contract.records.parts import PodInsight, WorkloadState
 from dutycycle.contract.records.pods import JobRef, Pod
-from dutycycle.kube.stops import kind_of, stop_command, stop_of
+from dutycycle.contract.units import utc_day
+from dutycycle.kube.discovery import Kind
+from dutycycle.kube.errors import KubeError, RefusedError
+from dutycycle.kube.objects import ApiServer
+from dutycycle.kube.stops import kind_of, manager_of, stop_command, stop_of
+from sinks.culling.ledger import CullLedger
 from sinks.culling.verdicts import FRESH_MS, IdlePods, IdleWorkload, unproven
 
 HOUR_MS = 3_600_000
@@ -114,6 +119,67 @@ def test_what_is_stopped_already_or_of_another_kind_is_not_stopped() -> None:
         assert kind_of(owner) is not None
         assert stop_of(owner, "ml", thing, NOW) is None
     assert kind_of(jobset) is kind_of(volcano) is None
+
+
+@pytest.mark.parametrize(
+    ("metadata", "spec", "manager"),
+    [
+        ({}, {}, None),
+        ({"labels": {"app": "web"}}, {"managedBy": "kubernetes.io/job-controller"}, None),
+        # An owner that no role lets the collectors read: it would scale its Deployment up again.
+        ({"ownerReferences": [{"kind": "NIMService", "name": "llama", "controller": True}]}, {},
+            "NIMService llama"),
+        ({"labels": {"kueue.x-k8s.io/queue-name": "gpus"}}, {}, "Kueue"),
+        ({}, {"managedBy": "kueue.x-k8s.io/multikueue"}, "kueue.x-k8s.io/multikueue"),
+    ],
+)  # fmt: skip
+def test_who_would_begin_a_workload_again(
+    metadata: dict[str, Any], spec: dict[str, Any], manager: str | None
+) -> None:
+    assert manager_of({"kind": "Job", "metadata": metadata, "spec": spec}) == manager
+    if not metadata.get("ownerReferences"):  # of a Deployment each new pod waits in the queue
+        assert manager_of({"kind": "Deployment", "metadata": metadata, "spec": {}}) is None
+
+
+class LedgerServer:
+    """A ConfigMap as the API server keeps it: of a MiB at most, and only for who has read it last."""
+
+    def __init__(self) -> None:
+        self.data: dict[str, str] = {}
+        self._version = 1
+
+    async def read(self, kind: Kind, name: str, namespace: str) -> dict[str, Any]:
+        return {"metadata": {"resourceVersion": str(self._version)}, "data": self.data}
+
+    async def merge(self, kind: Kind, name: str, namespace: str, change: dict[str, Any]) -> None:
+        assert change["metadata"]["resourceVersion"] == str(self._version)
+        data = {**self.data, **change["data"]}
+        self.data = {key: text for key, text in data.items() if text is not None}
+        if sum(map(len, self.data.values())) > 2**20:
+            raise RefusedError("422", "Too long: must have at most 1048576 bytes")
+        self._version += 1
+
+
+async def test_the_ledger_forgets_its_oldest_days_when_it_is_full() -> None:
+    server = LedgerServer()
+    ledger = CullLedger(cast("ApiServer", server), "ns", "dutycycle-cull")
+    await ledger.load()
+    entry, day_ms = {"why": "w" * 600}, 24 * HOUR_MS
+    for day in range(60):
+        for _ in range(50):
+            await ledger.note(entry, NOW + day * day_ms)
+        assert ledger.stopped_on(NOW + day * day_ms) == 50
+    days = sorted(server.data.keys() - {"announced"})
+    assert 20 < len(days) < 30
+    assert days[-1].endswith(utc_day(NOW + 59 * day_ms))
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "7"])
+async def test_a_ledger_that_somebody_has_made_unreadable_names_the_key(text: str) -> None:
+    server = LedgerServer()
+    server.data = {"announced": text}
+    with pytest.raises(KubeError, match=r"announced is no .*: mend it, or take the key away"):
+        await CullLedger(cast("ApiServer", server), "ns", "dutycycle-cull").load()
 
 
 @pytest.mark.parametrize(

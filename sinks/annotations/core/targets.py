@@ -13,8 +13,8 @@ _NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
 _API_VERSION = re.compile(r"(?:[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?/)?v[0-9][a-z0-9]*")
 
 NODE_FRESH_S = 600.0
-"""So long what was written on a node counts as being there: it may have been deleted and registered anew under
-its name, and then carries nothing of it."""
+"""So long what was written on a node counts as being there: it may have been deleted and registered anew
+under its name, and then carries nothing of it."""
 
 
 @dataclass(frozen=True, slots=True)

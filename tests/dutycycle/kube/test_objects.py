@@ -56,6 +56,6 @@ async def test_an_object_is_found_again_when_its_version_is_served_no_more(api: 
     }
     del api.groups["/apis/kubeflow.org/v2"]
     api.objects.clear()
-    with pytest.raises(NoKindError, match="kubeflow.org/v2beta1 has no kind MPIJob"):
+    with pytest.raises(NoKindError, match=r"kubeflow\.org/v2beta1 has no kind MPIJob"):
         await client.annotations(job)
     await client.close()

@@ -65,15 +65,19 @@ class Field:
         self._deployment("kept", labels={"dutycycle.io/keep": "true"})
         self._add(cluster.make("batch/v1", "Job", "train", **SPEC))
         self._add(cluster.make("kubeflow.org/v1", "Notebook", "nb", spec={}))
+        # Their owner, whose kind the collectors may not read, and Kueue would begin these again.
+        self._deployment("operated", cluster.make("example.com/v1", "Experiment", "service", spec={}))
+        queue = {"kueue.x-k8s.io/queue-name": "gpus"}
+        self._add(cluster.make("batch/v1", "Job", "queued", labels=queue, **SPEC))
         self._say("busy", None)
         self._say("lately", 1)
         # Of a new pod nothing is known yet.
         other = cluster.make("apps/v1", "ReplicaSet", "rollout-new", self.things["rollout"], **APP)
         cluster.pod("rollout-new-x", other, labels={"pod-template-hash": "new"})
 
-    def _deployment(self, name: str, **more: Any) -> None:
+    def _deployment(self, name: str, *owners: Object, **more: Any) -> None:
         app: Object = {"spec": APP["spec"] | {"replicas": 3}}
-        made = self._cluster.make("apps/v1", "Deployment", name, **app, **more)
+        made = self._cluster.make("apps/v1", "Deployment", name, *owners, **app, **more)
         replicas = self._cluster.make("apps/v1", "ReplicaSet", f"{name}-old", made, **APP)
         self._add(made, self._cluster.pod(f"{name}-old-x", replicas, labels={"pod-template-hash": "old"}))
 
@@ -132,7 +136,7 @@ async def test_idle_workloads_are_announced_and_stopped_and_nothing_else_is(
 
     def is_stopped(name: str) -> bool:
         thing = admin.get(field.things[name])
-        if name == "train":
+        if name in ("train", "queued"):
             return bool(thing["spec"].get("suspend"))
         if name == "nb":
             return "kubeflow-resource-stopped" in (thing["metadata"].get("annotations") or {})

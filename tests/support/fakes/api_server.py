@@ -208,7 +208,7 @@ class FakeApi:
         return self._list(request) or self._missing(request.path)
 
     def _missing(self, path: str) -> web.Response:
-        """Of an object that is not there its name is told; of a version that is not served it is not known."""
+        """Of an object that is not there its name is told; of a version that is not served nothing is."""
         if not any(path.startswith(f"{served}/") for served in self.groups):
             return web.Response(status=404, text="404 page not found\n")
         *_, plural, name = path.split("/")

@@ -73,6 +73,8 @@ class NodeGpus:
     def __init__(self, node: str) -> None:
         self._node = node
         self._gpus: dict[str, _Gpu] = {}
+        self._closed: list[ClosedWindow] = []
+        """Those whose maxima are not looked at yet."""
         self._since_ms, self._ts_ms, self._part_ms = -1, 0, 0
         """When the first of its windows began and the last ended, and the latter in the last part."""
         self._places: list[tuple[str, str]] = []
@@ -87,31 +89,29 @@ class NodeGpus:
 
     def resize(self, series: Sequence[Series], every: Sequence[Series]) -> None:
         """Take ``series`` as the columns of windows; ``every``: those that may get one, measured or not."""
+        self._known()
         self.are_there = any(map(_is_told, every))
         columns = [at for at, column in enumerate(series) if _is_told(column)]
         self._places = [(series[at].member, series[at].metric) for at in columns]
         self._columns = np.array(columns, np.int64)
 
     def close_windows(self, closed: Sequence[ClosedWindow]) -> None:
-        """Take the maxima of windows that have closed."""
+        """Take windows that have closed. Their maxima are looked at when something is asked."""
         if self._since_ms < 0:
             self._since_ms = min(window.start_ms for window in closed)
+        self._ts_ms = max(self._ts_ms, *(window.end_ms for window in closed))
+        self._closed += closed
+
+    def _known(self) -> dict[str, _Gpu]:
+        """Return what is known of each GPU, with the maxima of all windows that have closed."""
+        closed, self._closed = self._closed, []
         for window in closed:
-            end_ms = window.start_ms + window.size_ms
-            self._ts_ms = max(self._ts_ms, end_ms)
             maxima = tidied(window.of("max")[self._columns])
             for (uuid, metric), maximum in zip(self._places, maxima, strict=True):
                 if not isnan(maximum):
-                    self._recent(uuid, metric).add(end_ms, maximum)
-
-    def _recent(self, uuid: str, metric: str) -> RecentMaximum:
-        gpu = self._gpus.get(uuid)
-        if gpu is None:
-            gpu = self._gpus[uuid] = _Gpu()
-        known = gpu.maxima.get(metric)
-        if known is None:
-            known = gpu.maxima[metric] = RecentMaximum()
-        return known
+                    recent = self._gpus.setdefault(uuid, _Gpu()).maxima
+                    recent.setdefault(metric, RecentMaximum()).add(window.end_ms, maximum)
+        return self._gpus
 
     @property
     def is_due(self) -> bool:
@@ -122,29 +122,30 @@ class NodeGpus:
         """Make the part of now, unless nothing has closed since one was sent; ``ledger`` has all ticks."""
         if not self.is_due and self._pending is None:
             return
-        self._part_ms = self._ts_ms
+        self._part_ms, gpus = self._ts_ms, self._known()
         self._pending = NodePart(
             node=self._node, ts_ms=self._part_ms, since_ms=self._since_ms,
-            gpus={uuid: self._gpus[uuid].analysis() for uuid in sorted(self._gpus)},
+            gpus={uuid: gpus[uuid].analysis() for uuid in sorted(gpus)},
             totals=ledger.of_gpus(), pods=ledger.of_pods_on_gpus(),
         )  # fmt: skip
 
     def evaluated(self, analysis: Evaluation) -> None:
         """Take the cycles and trends that changed. They are in the next part."""
+        gpus = self._known()
         for column, result in analysis.cycles_of_subjects():
             if column.kind == "gpu":
-                gpu = self._gpus.setdefault(column.member, _Gpu())
+                gpu = gpus.setdefault(column.member, _Gpu())
                 gpu.cyclic, gpu.period_s = result.cyclic, result.period_s if result.cyclic else None
         if analysis.forecast is not None:
             for column, slope in zip(
                 analysis.trend_series, analysis.forecast.slope_per_s.tolist(), strict=True
             ):
                 if column.kind == "gpu" and column.metric == METRIC:
-                    self._gpus.setdefault(column.member, _Gpu()).slope_per_s = slope
+                    gpus.setdefault(column.member, _Gpu()).slope_per_s = slope
 
     def retain(self, members: set[str]) -> None:
         """Forget the GPUs that are not among ``members``."""
-        self._gpus = {uuid: gpu for uuid, gpu in self._gpus.items() if uuid in members}
+        self._gpus = {uuid: gpu for uuid, gpu in self._known().items() if uuid in members}
 
     def flush(self) -> list[Emission]:
         """Return the part of the node, if one was made since the last call."""
@@ -161,7 +162,7 @@ class NodeGpus:
         """Return plain data."""
         gpus = {
             uuid: [gpu.cyclic, gpu.period_s, gpu.slope_per_s, _snapshots(gpu.maxima)]
-            for uuid, gpu in self._gpus.items()
+            for uuid, gpu in self._known().items()
         }
         part = self._encoded()
         pending = None if part is None else part.decode()

@@ -20,6 +20,7 @@ class NodeWindows:
 
     ``columns``: those that have windows, ascending; their series are the columns of ``bank``.
     ``_waiting``: those that get windows with their first value. ``gpus`` gets the windows that have closed.
+    ``_outs``: the records of windows that have ended, by start and size.
     """
 
     def __init__(
@@ -32,6 +33,7 @@ class NodeWindows:
         self.columns: Ints = np.zeros(0, np.int64)
         self._waiting: Ints = np.zeros(0, np.int64)
         self._series: list[Series] = []
+        self._outs: dict[tuple[int, int], list[Emission]] = {}
 
     def extend(self, block: TickBlock, index: ColumnIndex[Series]) -> None:
         """Take ticks, each newer than all before it. Their series have columns in ``index``."""
@@ -59,12 +61,18 @@ class NodeWindows:
         highs[np.isnan(rows)] = np.nan
         return rows, highs
 
+    def end(self, ts_ms: float) -> None:
+        """Write the records of the windows that end by ``ts_ms``, all of whose ticks but late ones have come;
+        with infinity of all."""
+        for window in self.bank.end(ts_ms):
+            self._outs[window.start_ms, window.size_ms] = self._records.of(window)
+
     def advance(self, watermark_ms: float) -> list[Emission]:
-        """Close the windows that the watermark has passed, with their lateness; their records."""
+        """Close the windows that have ended, where the watermark has passed their lateness; their records."""
         closed = self.bank.advance(watermark_ms)
         if closed and self._gpus.are_there:
             self._gpus.close_windows(closed)
-        return [out for window in closed for out in self._records.of(window)]
+        return [out for window in closed for out in self._outs.pop((window.start_ms, window.size_ms))]
 
     def select(self, series: Sequence[Series], columns: Container[int]) -> None:
         """Take ``series`` as the node's columns; ``columns`` are those of them that have windows."""

@@ -41,7 +41,6 @@ from streams.operators.node.window_records import WindowRecords
 from streams.operators.peaks.node import NodePeakBank
 from streams.operators.peaks.tally import PeakTally
 from streams.operators.usage.bank import UsageBank
-from streams.operators.workload.channels import SPAN_MS
 from streams.operators.workload.spans import SpanBank
 
 SNAPSHOT_VERSION = 31
@@ -126,13 +125,13 @@ class NodeOperator:
         self._models = self._config.models(self._node, self._config.source)
         self._last_ms = self._closed_ms = -1
         self._evaluation_offset_ms = 0
-        self._for_analysis, self._for_windows = TickQueue(), TickQueue()
+        self._waiting = TickQueue()
         self._for_ledger = TickQueue(is_on=not self._config.analyses.isdisjoint(("peaks", "usage")))
-        """Hold the ticks that wait for the analysis, those for windows and spans, those for ledger and peaks.
-        What is asked of each is asked at other moments."""
+        """Hold the ticks that wait for analysis, windows and spans, and those for ledger and peaks. What is
+        asked of each is asked at other moments."""
         self._newest: TickRow | None = None
         self._due_ms, self._room = 0.0, 0
-        """Before this moment so many ticks like the newest can wait in all queues; 0 if one was emptied."""
+        """Before this moment so many ticks like the newest can wait in both queues; 0 if one was emptied."""
 
     def update(self, record: ConsumerRecord) -> list[Emission]:
         """Take one sample. Raises ``DecodeError``, and changes nothing, if it cannot be used."""
@@ -184,33 +183,36 @@ class NodeOperator:
             emissions = self._advance_before(tick)
         self._room -= 1
         self._newest = tick
-        self._for_analysis.add(tick)
-        self._for_windows.add(tick)
+        self._waiting.add(tick)
         self._for_ledger.add(tick)
         self._last_ms = tick.ts_ms
         return emissions + self._models.add(tick)
 
     def _advance_before(self, tick: TickRow) -> list[Emission]:
         """Give the ticks that wait to their banks, where ``tick`` cannot wait with them, and return what is
-        due before it."""
-        emissions: list[Emission] = []
-        if not self._for_analysis.accepts(tick):
-            emissions += self._evaluate_before(tick.ts_ms)
-        if not self._for_windows.accepts(tick):
-            emissions += self._close_before(tick.ts_ms)
+        due before it. Nothing of the tick itself is in that."""
+        ts_ms, can_wait, emissions = tick.ts_ms, self._waiting.accepts(tick), list[Emission]()
+        if not can_wait:
+            self._feed()
+            emissions += self._evaluate_before(ts_ms)
+            self._windows.end(ts_ms - self._config.lateness_ms)
+        emissions += self._windows.advance(ts_ms)
+        if not can_wait:
+            emissions += self._spans.advance(ts_ms)
             self._add_columns(tick.layout)
+            evaluate_ms = _after(ts_ms, self._config.evaluate_ms, self._evaluation_offset_ms)
+            end_ms = self._windows.bank.due_after(ts_ms)
+            self._waiting.due_ms = min(evaluate_ms, end_ms, self._spans.due_ms)
         if not self._for_ledger.accepts(tick):
-            emissions += self._write_before(tick.ts_ms)
-        queues = self._for_analysis, self._for_windows, self._for_ledger
-        self._due_ms, self._room = min(queue.due_ms for queue in queues), min(queue.room for queue in queues)
+            emissions += self._write_before(ts_ms)
+        self._due_ms = min(self._waiting.due_ms, self._windows.bank.closes_ms, self._for_ledger.due_ms)
+        self._room = min(self._waiting.room, self._for_ledger.room)
         return emissions
 
     def _evaluate_before(self, ts_ms: int) -> list[Emission]:
         """Return trends, cycles and the span that has ended, if they are due before a tick at ``ts_ms``: as
         of the last tick, and before columns are retired or added."""
-        self._feed_analysis()
         last_ms, every_ms, offset_ms = self._last_ms, self._config.evaluate_ms, self._evaluation_offset_ms
-        self._for_analysis.due_ms = _after(ts_ms, every_ms, offset_ms)
         if last_ms < 0 or ts_ms < _after(last_ms, every_ms, offset_ms):
             return []
         self._frozen.judge(last_ms)
@@ -220,38 +222,26 @@ class NodeOperator:
             self._feed_ledger()
             self._gpus.make_part(self._usage)
         self._retire(last_ms - self._config.retire_ms)
+        self._windows.end(ts_ms)  # now, and not when those of all nodes close
         return emissions
 
-    def _feed_analysis(self) -> None:
-        """Give the analysis the ticks that wait for it."""
+    def _feed(self) -> None:
+        """Give analysis, windows and spans the ticks that wait for them."""
         self._room = 0
-        block = self._for_analysis.drain()
+        block = self._waiting.drain()
         if block is None:
             return
+        series = block.layout.series
         if "cycles" in self._config.analyses:
-            series, readings = block.layout.series, None
+            readings = None
             if block.readings is not block.values:
                 readings = self._index.spread(series, block.readings)
             self._analysis.extend(block, self._index.spread(series, block.values), readings)
         if self._config.source == "nvml":  # whatever is computed: figures of a frozen GPU are in none of it
             self._frozen.extend(block)
-
-    def _close_before(self, ts_ms: int) -> list[Emission]:
-        """Return the windows and spans that are over once a tick at ``ts_ms`` has come. Nothing of the tick
-        itself is in them."""
-        self._feed_windows()
-        emissions = self._windows.advance(ts_ms) + self._spans.advance(ts_ms)
-        self._for_windows.due_ms = min(self._windows.bank.due_after(ts_ms), _after(ts_ms, SPAN_MS))
-        return emissions
-
-    def _feed_windows(self) -> None:
-        """Give windows and spans the ticks that wait for them."""
-        self._room = 0
-        block = self._for_windows.drain()
-        if block is not None:
-            self._last_seen[self._index.columns(block.layout.series)] = block.times[-1]
-            self._spans.extend(block)
-            self._windows.extend(block, self._index)
+        self._last_seen[self._index.columns(series)] = block.times[-1]
+        self._spans.extend(block)
+        self._windows.extend(block, self._index)
 
     def _write_before(self, ts_ms: int) -> list[Emission]:
         """Return the hour and the day that are over once a tick at ``ts_ms`` has come; in the node's own
@@ -275,8 +265,7 @@ class NodeOperator:
 
     def _feed_all(self) -> None:
         """Let no tick wait any more."""
-        self._feed_analysis()
-        self._feed_windows()
+        self._feed()
         self._feed_ledger()
 
     def _add_columns(self, layout: Layout) -> Ints:
@@ -350,6 +339,7 @@ class NodeOperator:
     def close(self) -> list[Emission]:
         """Close the open windows, evaluate a last time, and flush. Held ticks are left out."""
         self._feed_all()
+        self._windows.end(inf)
         emissions = self._windows.advance(inf)
         if self._last_ms > self._closed_ms:
             self._closed_ms = self._last_ms

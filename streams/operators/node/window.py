@@ -1,12 +1,14 @@
 """Keeps tumbling windows in event time over all series of a node.
 
-The rows of the last ticks are kept until every window that holds them has closed. Figures are taken once,
-at closing, over rows in the order of time. So they depend on which ticks the windows hold, and not on when
-those came.
+The rows of the last ticks are kept until every window that holds them has closed. A window *ends* when none
+but a late tick can come into it; its figures are taken then, over rows in the order of time, and again if one
+does. So they depend on which ticks the windows hold, and not on when those came. It *closes* when its
+lateness has passed. Windows of all nodes close in the same moment: by then there is nothing left to compute.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,8 @@ _ROOM = 8
 
 @dataclass(frozen=True, slots=True)
 class ClosedWindow:
-    """Holds one window; ``figures`` has shape (n, ``FIGURES``), and NaN for what is not known.
+    """Holds one window; ``figures`` has shape (n, ``FIGURES``), and NaN for what is not known. ``last``,
+    shape (2, n): what the next of its size needs of its counters (``window_figures``).
 
     A gauge has all figures but ``increase``. ``max`` is the most within any tick, by the driver's samples
     where there are any; all others are of the ticks' values. ``std`` is the population's. Percentiles
@@ -35,6 +38,12 @@ class ClosedWindow:
     size_ms: int
     start_ms: int
     figures: Floats
+    last: Floats
+
+    @property
+    def end_ms(self) -> int:
+        """Return when it ends."""
+        return self.start_ms + self.size_ms
 
     def of(self, figure: str) -> Floats:
         """Return one of ``FIGURES``, shape (n,)."""
@@ -47,7 +56,8 @@ class WindowBank:
 
     ``_powers``: the columns of the power of cumulative counters, as ``powers_of_counters`` has them.
     ``_last``, shape (sizes, 2, n): the counters' newest values in the windows that have closed, by length of
-    the windows, and those before them where they fell.
+    the windows, and those before them where they fell. ``_ended``: of the open windows those with figures, by
+    end and then by size.
     """
 
     def __init__(self, sizes_ms: Sequence[int], lateness_ms: int) -> None:
@@ -60,11 +70,12 @@ class WindowBank:
         self._powers: Ints = np.zeros(0, np.int64)
         self._last = np.full((len(self._sizes), 2, 0), np.nan)
         self._open: set[tuple[int, int]] = set()
-        self._due: float = float("inf")
+        self._ended: list[ClosedWindow] = []
 
     def resize(self, keep: Ints, powers: Ints) -> None:
         """Let column ``i`` be what was column ``keep[i]``, or a new one where that is -1; ``powers``: those
         of the columns as they are then, from ``powers_of_counters``."""
+        self._ended = []
         self._move(lambda rows: remap(rows, keep, np.nan))
         self._last = remap(self._last, keep, np.nan)
         self._powers = powers
@@ -79,12 +90,11 @@ class WindowBank:
         fitting = 0
         for size in self._sizes:
             start = ts_ms - ts_ms % size
-            due = start + size + self._lateness
-            if due > watermark_ms:
+            if start + size + self._lateness > watermark_ms:
                 fitting += 1
                 self._open.add((start, size))
-                self._due = min(self._due, due)
         if fitting:
+            self._ended = [window for window in self._ended if window.end_ms <= ts_ms]
             self._append(np.array([ts_ms]), row, row if highs is None else highs)
         return fitting == len(self._sizes)
 
@@ -94,16 +104,28 @@ class WindowBank:
         if not self._sizes:
             return
         for size in self._sizes:
-            starts = {ts_ms - ts_ms % size for ts_ms in times.tolist()}
-            self._open.update((start, size) for start in starts)
-            self._due = min(self._due, min(starts) + size + self._lateness)
+            self._open.update((start, size) for start in {*(times - times % size).tolist()})
         self._append(times, rows, rows if highs is None else highs)
 
+    @property
+    def closes_ms(self) -> float:
+        """Return when the first of the windows that have ended closes."""
+        return self._ended[0].end_ms + self._lateness if self._ended else inf
+
     def due_after(self, ts_ms: int) -> float:
-        """Tell when a window has to be closed if ticks from ``ts_ms`` on are taken."""
-        return min((self._due, *(ts_ms - ts_ms % size + size + self._lateness for size in self._sizes)))
+        """Tell when a window that has not ended has to, to be closed in time, if ticks from ``ts_ms`` on are
+        taken."""
+        going_on = (start + size for start, size in self._going_on())
+        return min((*going_on, *(ts_ms - ts_ms % size + size for size in self._sizes)), default=inf) + (
+            self._lateness
+        )
+
+    def _going_on(self) -> set[tuple[int, int]]:
+        """Return the open windows without figures."""
+        return self._open.difference((window.start_ms, window.size_ms) for window in self._ended)
 
     def _append(self, times: Ints, rows: Floats, highs: Floats) -> None:
+        self._forget()
         used = self._used + len(times)
         if used > len(self._times):
             more = -(-used // _ROOM) * _ROOM - len(self._times)
@@ -122,28 +144,37 @@ class WindowBank:
         before, self._rows = self._rows, moved(self._rows)
         self._highs = self._rows if self._highs is before else moved(self._highs)
 
-    def advance(self, watermark_ms: float) -> list[ClosedWindow]:
-        """Close the windows whose end and lateness the watermark has passed, by end and then by size; with
-        infinity all of them."""
-        if watermark_ms < self._due:
-            return []
-        ready = [(s + size, size, s) for s, size in self._open if s + size + self._lateness <= watermark_ms]
-        closed = []
-        for end, size, start in sorted(ready):
+    def end(self, ts_ms: float) -> list[ClosedWindow]:
+        """Take the figures of the windows that end by ``ts_ms``, all of whose ticks but late ones have come;
+        with infinity of all. They are returned, by end and then by size."""
+        ended = []
+        for end_ms, size, start in sorted((start + size, size, start) for start, size in self._going_on()):
+            if end_ms > ts_ms:
+                break
+            before = (window.last for window in reversed(self._ended) if window.size_ms == size)
+            last = next(before, self._last[self._sizes.index(size)]).copy()
             figures = np.empty((self._rows.shape[1], len(FIGURES)))
             window_figures(
-                self._times[: self._used], self._rows, self._highs, start, end, self._powers,
-                self._last[self._sizes.index(size)], figures,
-            )  # fmt: skip
-            closed.append(ClosedWindow(size, start, figures))
-        self._open.difference_update((start, size) for _, size, start in ready)
-        self._due = min((s + size + self._lateness for s, size in self._open), default=float("inf"))
-        self._forget()
+                self._times[: self._used], self._rows, self._highs, start, end_ms, self._powers, last, figures
+            )
+            ended.append(ClosedWindow(size, start, figures, last))
+            self._ended.append(ended[-1])
+        return ended
+
+    def advance(self, watermark_ms: float) -> list[ClosedWindow]:
+        """Close the windows that have ended and whose lateness the watermark has passed, by end and then by
+        size."""
+        closed = []
+        while self._ended and self.closes_ms <= watermark_ms:
+            window = self._ended.pop(0)
+            self._last[self._sizes.index(window.size_ms)] = window.last
+            self._open.remove((window.start_ms, window.size_ms))
+            closed.append(window)
         return closed
 
     def _forget(self) -> None:
         """Drop the rows from before all open windows."""
-        oldest = min((start for start, _ in self._open), default=float("inf"))
+        oldest = min((start for start, _ in self._open), default=inf)
         times = self._times[: self._used]
         needed = times >= oldest
         kept = int(needed.sum())
@@ -156,6 +187,7 @@ class WindowBank:
 
     def snapshot(self) -> dict[str, Any]:
         """Return plain data. Of the highs those that differ from the values, with their places."""
+        self._forget()
         rows, highs = self._rows[: self._used], self._highs[: self._used]
         higher: Ints = np.flatnonzero(highs > rows)
         return {
@@ -184,4 +216,3 @@ class WindowBank:
         self._last = np.full((len(self._sizes), 2, width), np.nan)
         self._last[:, :, counters] = unpack(plain["last"], "f8", (len(self._sizes), 2, int(counters.sum())))
         self._open = {(start, size) for start, size in plain["open"]}
-        self._due = min((s + size + self._lateness for s, size in self._open), default=float("inf"))

@@ -81,12 +81,11 @@ class WindowRecords:
             return []
         numbers = orjson.dumps(figures[known] + 0.0, option=orjson.OPT_SERIALIZE_NUMPY)  # + 0.0: no -0
         bodies = _filled(self._form.labels, self._form.ends, bytes_of(numbers)).tobytes().split(b"\n")
-        end_ms = window.start_ms + window.size_ms
         times = b',"size_ms":%d,"start_ms":%d,"end_ms":%d,"metrics":{' % (
-            window.size_ms, window.start_ms, end_ms,
+            window.size_ms, window.start_ms, window.end_ms,
         )  # fmt: skip
         return [
-            ProducerRecord("window-aggregates", key, head + times + body, end_ms)
+            ProducerRecord("window-aggregates", key, head + times + body, window.end_ms)
             for (key, head), body in zip(self._form.records, bodies, strict=True)
         ]
 

@@ -7,6 +7,7 @@ all nodes end together, and what their pods' insights cost would delay the windo
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,12 @@ class SpanBank:
         self._full_ms: dict[str, int] = {}
         self._frozen: Mapping[str, tuple[str, int]] = {}
 
+    @property
+    def due_ms(self) -> int:
+        """Return when a tick makes the parts of a span that has ended due, if none is asked for before: at
+        the end of the one after it."""
+        return self._open.start_ms + (2 * SPAN_MS if self._ended is None else SPAN_MS)
+
     def advance(self, ts_ms: int) -> list[Emission]:
         """Take the time ``ts_ms`` of a tick that comes, which may end the open span; return the parts of the
         one that ended before."""
@@ -97,22 +104,28 @@ class SpanBank:
         return [] if span is None else self._parts_of(span)
 
     def extend(self, block: TickBlock) -> None:
-        """Take ticks of the open span that are newer than the last."""
+        """Take ticks that are newer than the last, and older than ``due_ms``."""
         plan = self._channels.plan(block.layout)
-        if not plan.uids:
-            return
-        runs = self._open.runs
-        run = runs[-1] if runs else None
-        if run is None or (run.plan is not plan and run.plan != plan):
-            run = _Run(plan)
-            runs.append(run)
-        run.tick_ms = block.interval_ms
+        rows = self._channels.rows(block)
         # A tick measures the interval before it, which may be longer than a second.
         before = max(block.interval_ms // _SECOND_MS, 1) - 1
-        for ts_ms in block.times.tolist():
-            last = (ts_ms - self._open.start_ms) // _SECOND_MS
-            run.seconds.append([max(last - before, 0), last])
-        run.rows.append(self._channels.rows(block))
+        count = 0
+        for start, times in groupby(block.times.tolist(), lambda ts_ms: ts_ms // SPAN_MS):
+            self.advance(start * SPAN_MS)
+            last = [(ts_ms - start * SPAN_MS) // _SECOND_MS for ts_ms in times]
+            if plan.uids:
+                run = self._run(plan)
+                run.tick_ms = block.interval_ms
+                run.seconds += [[max(second - before, 0), second] for second in last]
+                run.rows.append(rows[count : count + len(last)])
+            count += len(last)
+
+    def _run(self, plan: RowPlan) -> _Run:
+        """Return the run of the open span that ticks of this plan go on."""
+        runs = self._open.runs
+        if not runs or (runs[-1].plan is not plan and runs[-1].plan != plan):
+            runs.append(_Run(plan))
+        return runs[-1]
 
     def set_cycle(self, member: str, ts_ms: int, cycle: CycleResult, metric: str | None = None) -> None:
         """Note that the cycle of a pod's utilization, or of a GPU's ``metric``, was found, changed or lost at

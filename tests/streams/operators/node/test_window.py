@@ -27,13 +27,19 @@ def counter_bank(sizes: tuple[int, ...] = (10_000,)) -> WindowBank:
     return made
 
 
+def advanced(made: WindowBank, watermark_ms: float) -> list[ClosedWindow]:
+    """What closes: nothing waits of what came before ``watermark_ms``."""
+    made.end(watermark_ms)
+    return made.advance(watermark_ms)
+
+
 def run(made: WindowBank, ticks: list[tuple[int, float]]) -> tuple[list[ClosedWindow], int]:
     """Feed (second, value); the closed windows and how many ticks were late."""
     watermark, closed, late = ticks[0][0] * 1000, [], 0
     for second, value in ticks:
         late += not made.add(second * 1000, np.array([value]), watermark)
         watermark = max(watermark, second * 1000)
-        closed += made.advance(watermark)
+        closed += advanced(made, watermark)
     return closed, late
 
 
@@ -74,7 +80,7 @@ def test_a_tick_can_be_late_for_one_size_and_in_time_for_another() -> None:
     made = bank(sizes=(10_000, 60_000))
     closed, late = run(made, [(10, 1.0), (31, 1.0), (12, 5.0)])
     assert (len(closed), late) == (1, 1)
-    (minute,) = (window for window in made.advance(inf) if window.size_ms == 60_000)
+    (minute,) = (window for window in advanced(made, inf) if window.size_ms == 60_000)
     assert (minute.of("count")[0], minute.of("max")[0]) == (3, 5.0)
 
 
@@ -82,7 +88,7 @@ def test_absent_is_not_zero() -> None:
     made = bank(width=2)
     for second, values in enumerate([[1.0, np.nan], [3.0, np.nan]]):
         made.add(second * 1000, np.array(values), second * 1000)
-    (window,) = made.advance(inf)
+    (window,) = advanced(made, inf)
     assert window.of("count").tolist() == [2, 0]
     assert window.of("min")[0] == 1.0
     assert math.isnan(window.of("min")[1])
@@ -96,7 +102,7 @@ def test_statistics_are_the_textbooks(ticks: list[tuple[int, float]]) -> None:
     made = bank()
     for second, value in ticks:
         made.add(second * 1000, np.array([value]), 0)
-    (window,) = made.advance(inf)
+    (window,) = advanced(made, inf)
     found = [value for _, value in ticks]
     scale = max(map(abs, found)) or 1.0
     got = dict(zip(FIGURES, window.figures[0].tolist(), strict=True))
@@ -136,7 +142,7 @@ def test_a_counter_has_its_increase(
     goal: str, ticks: list[tuple[int, float]], expected: dict[int, float | None]
 ) -> None:
     made = counter_bank()
-    closed = run(made, ticks)[0] + made.advance(inf)
+    closed = run(made, ticks)[0] + advanced(made, inf)
     found = {window.start_ms // 1000: dict(zip(FIGURES, window.figures[0], strict=True)) for window in closed}
     increases = {start: of["increase"] for start, of in found.items()}
     assert {start: None if math.isnan(one) else one for start, one in increases.items()} == expected, goal
@@ -161,7 +167,7 @@ def test_a_counter_that_stands_still_while_power_is_drawn_is_not_read(
     made.resize(np.full(2, -1), np.array([1, GAUGE]))
     for second, row in enumerate(ticks):
         made.add(1000 * second, np.array(row, np.float64), 0)
-    (window,) = made.advance(inf)
+    (window,) = advanced(made, inf)
     told = window.of("increase")[0]
     assert (None if math.isnan(told) else told, window.of("count")[0]) == (increase, count), goal
 
@@ -170,7 +176,7 @@ def test_a_counter_that_stands_still_while_power_is_drawn_is_not_read(
 def test_the_increases_of_all_windows_are_the_whole(steps: list[int]) -> None:
     made = counter_bank((10_000, 60_000))
     values = (1 + np.cumsum(steps)).tolist()
-    closed = run(made, list(enumerate(map(float, values))))[0] + made.advance(inf)
+    closed = run(made, list(enumerate(map(float, values))))[0] + advanced(made, inf)
     for size in (10_000, 60_000):
         increases = [window.of("increase")[0] for window in closed if window.size_ms == size]
         assert np.nansum(increases) == values[-1] - values[0]
@@ -183,7 +189,7 @@ def test_the_order_of_arrival_within_lateness_does_not_matter(ticks: list[tuple[
         assert made.add(second * 1000, np.array([value]), 11_000)
     for second, value in sorted(ticks):
         straight.add(second * 1000, np.array([value]), 11_000)
-    for got, expected in zip(made.advance(inf), straight.advance(inf), strict=True):
+    for got, expected in zip(advanced(made, inf), advanced(straight, inf), strict=True):
         assert (got.start_ms, got.figures.tobytes()) == (expected.start_ms, expected.figures.tobytes())
 
 
@@ -207,9 +213,9 @@ def test_restart_equals_no_restart(
     for second, value in ticks[cut:]:
         again.add(second * 1000, np.array([value]), watermark)
         watermark = max(watermark, second * 1000)
-        before += again.advance(watermark)
-    expected = run(whole, ticks)[0] + whole.advance(inf)
-    got = before + again.advance(inf)
+        before += advanced(again, watermark)
+    expected = run(whole, ticks)[0] + advanced(whole, inf)
+    got = before + advanced(again, inf)
     assert [(w.start_ms, w.size_ms, w.figures.tobytes()) for w in got] == [
         (w.start_ms, w.size_ms, w.figures.tobytes()) for w in expected
     ]

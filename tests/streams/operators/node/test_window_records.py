@@ -36,7 +36,8 @@ ABSENT = [0.0, *[NAN] * 8]
 def written(series: list[Series], figures: list[list[float]]) -> list[Emission]:
     made = WindowRecords("node.0", "nvml")
     made.resize(series)
-    return made.of(ClosedWindow(10_000, 20_000, np.array(figures).reshape(-1, len(FIGURES))))
+    of_series = np.array(figures).reshape(-1, len(FIGURES))
+    return made.of(ClosedWindow(10_000, 20_000, of_series, np.zeros((2, len(series)))))
 
 
 def of(out: Emission) -> WindowAggregate:

@@ -55,7 +55,7 @@ def post(url: str, alerts: list[dict[str, Any]]) -> None:
     request = urllib.request.Request(  # noqa: S310 - our own loopback address
         url, json.dumps(alerts).encode(), {"Content-Type": "application/json"}
     )
-    with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310 - as above
+    with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 - as above
         assert answer.status == 200
 
 

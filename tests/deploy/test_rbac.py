@@ -125,7 +125,7 @@ def test_the_sinks_have_a_share_of_the_api_server_of_their_own(
         url = f"{client.access.url}/api/v1/nodes/{node['metadata']['name']}"
         request = urllib.request.Request(url, headers=headers)  # noqa: S310 - ours
         context = ssl.create_default_context(cafile=str(client.access.authority))
-        with urllib.request.urlopen(request, context=context, timeout=30) as answer:  # noqa: S310 - ours
+        with urllib.request.urlopen(request, context=context, timeout=120) as answer:  # noqa: S310 - ours
             return str(answer.headers["X-Kubernetes-PF-FlowSchema-UID"])
 
     schema = installed.admin.get(of_kind(render(), "FlowSchema"))

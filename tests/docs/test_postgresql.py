@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, create_engine, text
 
+from dutycycle.contract.log import ProducerRecord
 from dutycycle.contract.settings.groups import Settings
 from tests.support.data.two_teams import HOUR_MS, two_teams
-from tests.support.sinks.recording import record_all
+from tests.support.sinks.recording import derived, write_all
 
 PAGE = (Path(__file__).parents[2] / "docs/postgresql.md").read_text(encoding="utf-8")
 QUERIES = re.findall(r"```sql\nSELECT (.*?);\n```", PAGE, re.DOTALL)
@@ -20,14 +21,19 @@ QUERIES = re.findall(r"```sql\nSELECT (.*?);\n```", PAGE, re.DOTALL)
 SETTINGS = Settings(price_gpu_hour=2.0, price_cpu_hour=0.05, price_kwh=0.3)
 
 
-@pytest.fixture
-def database(postgres_url: str) -> Iterator[Engine]:
-    """What a replay leaves: some hours of last month, and the last ones."""
+@pytest.fixture(scope="module")
+def records() -> list[ProducerRecord]:
+    """What streams make of some hours of last month, and of the last ones."""
     first = datetime.now(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     before_ms = round((first - timedelta(days=10)).timestamp() * 1000)
     now_ms = (time.time_ns() // 1_000_000 // HOUR_MS - 2) * HOUR_MS
-    record_all(two_teams(before_ms, "old"), postgres_url, SETTINGS)
-    record_all(two_teams(now_ms), postgres_url, SETTINGS)
+    return [*derived(two_teams(before_ms, "old"), SETTINGS), *derived(two_teams(now_ms), SETTINGS)]
+
+
+@pytest.fixture
+def database(records: list[ProducerRecord], postgres_url: str) -> Iterator[Engine]:
+    """What a replay leaves."""
+    write_all(records, postgres_url, SETTINGS)
     engine = create_engine(postgres_url)
     yield engine
     engine.dispose()

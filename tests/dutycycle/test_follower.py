@@ -82,7 +82,7 @@ async def test_after_an_answer_the_next_outage_is_waited_for_anew(monkeypatch: p
     monkeypatch.setattr("dutycycle.view.reader.Consumer", Flaky)
     wanted = Subscription({"pods": None}, lambda topic, key, record: None)
     following = asyncio.create_task(TopicFollower(SETTINGS, Telemetry("metrics"), "test", [wanted]).run())
-    await asyncio.wait_for(enough.wait(), 30)
+    await asyncio.wait_for(enough.wait(), 120)
     following.cancel()
     await asyncio.gather(following, return_exceptions=True)
     assert failures[: 2 * OUTAGES] == [0, 1] * OUTAGES

@@ -180,7 +180,7 @@ class Outlets:
         pages = []
         for name in ("fleet", "gpus"):
             began_s = time.monotonic()
-            with urllib.request.urlopen(f"http://{self.web}/{name}", timeout=30) as answer:
+            with urllib.request.urlopen(f"http://{self.web}/{name}", timeout=120) as answer:
                 pages.append(unescape(answer.read().decode()))
             self.page_s = max(self.page_s, time.monotonic() - began_s)
         return "\n".join(pages)
@@ -227,7 +227,7 @@ class Outlets:
 
 
 def post(address: str, verb: str, question: bytes) -> str:
-    with urllib.request.urlopen(f"http://{address}/{verb}", question, timeout=30) as answer:
+    with urllib.request.urlopen(f"http://{address}/{verb}", question, timeout=120) as answer:
         return str(answer.read().decode())
 
 

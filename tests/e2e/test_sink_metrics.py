@@ -89,7 +89,7 @@ def page(log: Path) -> str:
     said = re.findall(SERVING + r"(\S+)", log.read_text()) if log.exists() else []
     if not said:
         return ""
-    with urllib.request.urlopen(f"http://{said[-1]}/metrics", timeout=30) as answer:
+    with urllib.request.urlopen(f"http://{said[-1]}/metrics", timeout=120) as answer:
         return str(answer.read().decode())
 
 

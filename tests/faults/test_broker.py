@@ -66,7 +66,7 @@ async def outages(field: Field, kafka: RunningBroker) -> None:
 def left_out(collector: Supervised) -> int:
     """How many ticks the collector says that it left out: busy with the one before, or no answer."""
     where = re.findall(r"http://127\.0\.0\.1:\d+", collector.log)[-1]
-    with urllib.request.urlopen(f"{where}/metrics", timeout=10) as answer:  # noqa: S310 - our own, on loopback
+    with urllib.request.urlopen(f"{where}/metrics", timeout=60) as answer:  # noqa: S310 - our own, on loopback
         lines = answer.read().decode().splitlines()
     failed = [line for line in lines if line.startswith("dutycycle_collector_failed_total")]
     slow = [line for line in failed if 'reason="slow"' in line or 'reason="no_answer"' in line]

@@ -42,7 +42,7 @@ async def stand_still(field: Field) -> None:
     await field.members(1)
     await field.progress()  # by the other one, who has taken over
     one.resume()
-    await until(lambda: len(one.failures) > before, lambda: f"a paused worker to end: {field.logs()}", 60)
+    await until(lambda: len(one.failures) > before, lambda: f"a paused worker to end: {field.logs()}")
     assert one.failures[-1] == 1, field.logs()
     await field.members(2)
     await field.progress()

@@ -60,7 +60,7 @@ async def create_again(kafka: RunningBroker, topic: str, **config: str) -> None:
         admin = kafka.admin()
         admin.delete_topics([topic])[topic].result(30)
         deadline = time.monotonic() + 240
-        while topic in admin.list_topics(timeout=10).topics:
+        while topic in admin.list_topics(timeout=60).topics:
             assert time.monotonic() < deadline, f"{topic} does not go"
             time.sleep(0.1)
         kafka.create_topics({topic: int(PARTITIONS)}, **config)

@@ -39,7 +39,7 @@ async def stand_still(field: SinkField, session_s: float) -> Supervised:
     await asyncio.sleep(session_s)
     await field.progress()
     guest.resume()
-    await until(lambda: bool(guest.failures), lambda: f"a paused worker to end: {field.logs()}", 60)
+    await until(lambda: bool(guest.failures), lambda: f"a paused worker to end: {field.logs()}")
     assert guest.failures == [1], field.logs()
     await field.members(2)
     await field.progress()

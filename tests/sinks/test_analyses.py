@@ -93,7 +93,7 @@ async def test_who_could_do_nothing_is_refused(
     service: str, analyses: str, enough: str, says: str, tmp_path: Path
 ) -> None:
     with pytest.raises(SettingError, match=f"^DUTYCYCLE_ANALYSES={says}"):
-        await asyncio.wait_for(started(service, tmp_path, analyses), 30)
+        await asyncio.wait_for(started(service, tmp_path, analyses), 120)
     assert not said(await started(service, tmp_path, enough))
 
 

@@ -57,7 +57,7 @@ async def removal(api: FakeApi, folder: Path, *arguments: str) -> tuple[int, str
         *command(), "remove", *arguments, env=env,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
-    out, err = await asyncio.wait_for(process.communicate(), 60)
+    out, err = await asyncio.wait_for(process.communicate(), 240)
     assert "Traceback" not in err.decode()
     return process.returncode or 0, out.decode(), err.decode()
 

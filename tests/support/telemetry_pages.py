@@ -17,7 +17,7 @@ def read_page(log: Path, page_name: str) -> str:
     if not addresses:
         return "starting"
     try:
-        with urllib.request.urlopen(f"{addresses[-1]}/{page_name}", timeout=10) as page:  # noqa: S310 - of this machine
+        with urllib.request.urlopen(f"{addresses[-1]}/{page_name}", timeout=60) as page:  # noqa: S310 - of this machine
             text: bytes = page.read()
     except urllib.error.HTTPError as error:
         text = error.read()

@@ -29,7 +29,7 @@ def incidents(answers: Sequence[Answer]) -> list[tuple[str, str, int | None, int
     ]
 
 
-def until_event(probe: Probe, wanted: Callable[[GpuEvent], bool], most_s: float = 30) -> list[Answer]:
+def until_event(probe: Probe, wanted: Callable[[GpuEvent], bool], most_s: float = 120) -> list[Answer]:
     """Ticks until an event comes that is wanted."""
     answers, end_s = [], time.monotonic() + most_s
     while time.monotonic() < end_s:

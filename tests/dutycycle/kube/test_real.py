@@ -223,7 +223,7 @@ async def annotate_remove(client: Client, namespace: str) -> str:
         sys.executable, "-m", "dutycycle", "remove", "-n", namespace, env=env,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
-    out, err = await asyncio.wait_for(process.communicate(), 60)
+    out, err = await asyncio.wait_for(process.communicate(), 240)
     assert process.returncode == 0, err.decode()
     return out.decode()
 

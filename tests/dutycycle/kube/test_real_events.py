@@ -230,7 +230,7 @@ async def test_an_api_server_that_is_away_costs_nothing_and_annotations_go_on(
         await until(lambda: rig.telemetry.conditions)
         kube.start()
         await work.written()
-        await until(lambda: len(events_of(kube, namespace)) == 1, 60)
+        await until(lambda: len(events_of(kube, namespace)) == 1)
     assert "dutycycle.io/gpu_util" in kube.admin.get(pod)["metadata"]["annotations"]
 
 

@@ -319,10 +319,10 @@ async def test_a_signal_is_sent_after_a_yes_and_not_without(
         assert first.poll() is None
         await pilot.press("t", "y")
         await seen(pilot, f"SIGTERM was sent to {first.pid}")
-        assert first.wait(60) == -signal.SIGTERM
+        assert first.wait(240) == -signal.SIGTERM
         assert second.poll() is None
         await pilot.press("down", "K", "y")
-        assert second.wait(60) == -signal.SIGKILL
+        assert second.wait(240) == -signal.SIGKILL
 
 
 async def test_signals_can_be_switched_off(trainings: list[subprocess.Popen[bytes]]) -> None:

@@ -3,13 +3,24 @@
 import asyncio
 import gzip
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from dutycycle.web.questions import EVERYBODY, Viewer
+from dutycycle.web.studies import shared
 from dutycycle.web.studies.shared import SharedPages
 from tests.dutycycle.web.test_pages import served
 from tests.support.fleet import fleet
+from tests.support.waiting import Clock
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """What pages are timed by."""
+    clock = Clock()
+    monkeypatch.setattr(shared, "time", SimpleNamespace(monotonic=clock))
+    return clock
 
 
 async def test_it_is_made_once_for_all_who_ask_while_it_is_fresh() -> None:
@@ -30,30 +41,36 @@ async def test_it_is_made_once_for_all_who_ask_while_it_is_fresh() -> None:
     assert gzip.decompress((await pages.page("a", make)).packed) == b"page 4"
 
 
-async def test_it_is_fresh_by_what_making_it_took_and_never_for_longer_than_allowed() -> None:
+async def test_it_is_fresh_by_what_making_it_took_and_never_for_longer_than_allowed(
+    clock: Clock,
+) -> None:
     async def make() -> str:
-        await asyncio.sleep(0.05)
+        clock.now_s += 0.5
         return ""
 
-    for pages, least_s, most_s in (
-        (SharedPages(2, least_s=0, pause=10), 0.5, 60),
-        (SharedPages(2, least_s=0, pause=10, most_s=0.1), 0.1, 0.1),
-        (SharedPages(2, least_s=7, pause=0), 7, 7),
+    for pages, fresh_s in (
+        (SharedPages(2, least_s=0, pause=10), 5),
+        (SharedPages(2, least_s=0, pause=10, most_s=0.25), 0.25),
+        (SharedPages(2, least_s=7, pause=0), 7),
     ):
-        assert least_s <= (await pages.page("a", make)).fresh_s <= most_s
+        page = await pages.page("a", make)
+        assert page.fresh_s == fresh_s
+        assert page.is_fresh
+        clock.now_s += fresh_s
+        assert not page.is_fresh
     brief = SharedPages(2, least_s=0, pause=0)
     assert await brief.page("a", make) is not await brief.page("a", make)
 
 
-async def test_waiting_for_a_turn_is_no_part_of_what_it_took() -> None:
+async def test_waiting_for_a_turn_is_no_part_of_what_it_took(clock: Clock) -> None:
     pages = SharedPages(4, least_s=0, pause=10, at_once=1)
 
     async def make() -> str:
-        await asyncio.sleep(0.2)
+        clock.now_s += 2
         return ""
 
-    took_s = [page.took_s for page in await asyncio.gather(*(pages.page(key, make) for key in "abcd"))]
-    assert sum(took_s) < sum(0.2 * turn for turn in (1, 2, 3, 4))
+    made = await asyncio.gather(*(pages.page(key, make) for key in "abcd"))
+    assert [page.took_s for page in made] == [2] * 4
 
 
 async def test_what_fails_is_told_to_all_and_tried_anew() -> None:

@@ -18,7 +18,7 @@ from tests.support.kube.autoscaling import CUSTOM, EXAMPLES, EXTERNAL, Adapter, 
 from tests.support.kube.cluster import Cluster
 from tests.support.kube.contents import SPEC
 from tests.support.kube.prometheus_adapter import PrometheusAdapter
-from tests.support.processes.commands import wait_until
+from tests.support.processes.commands import DEADLINE_S, wait_until
 from tests.support.servers.exposition import serve_metrics
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.kafka.certificates import make_certificate
@@ -27,9 +27,6 @@ from tests.support.servers.kube.client import Client, Object, Refused
 from tests.support.servers.kube.controllers import Controllers
 from tests.support.servers.kube.server import FRONT_PROXY_CA, Kube
 from tests.support.servers.prometheus import scrape
-
-SILENT_S = 40.0
-"""Longer than a window of a second is an answer, and not as long as one of a minute would be."""
 
 
 @pytest.fixture
@@ -88,12 +85,12 @@ def test_a_source_that_stalls_moves_neither_figures_nor_replicas(
     burst = {f"pod/{uid}": window(uid, end_ms, 60_000, gpu_util_pct=95) for uid in uids}
     adapter.publish("window-aggregates", burst)
     seen, silent_from = [], time.monotonic()
-    while time.monotonic() < silent_from + SILENT_S:
+    while {} not in seen:  # after a while nothing is known any more
+        assert time.monotonic() < silent_from + DEADLINE_S, seen[-1]
         seen.append(figures())
         assert api.replicas == 5
         time.sleep(0.5)
     assert seen[0] == settled
-    assert seen[-1] == {}, "after so long nothing is known any more"
     assert all(moment.items() <= settled.items() for moment in seen)
 
 
@@ -116,9 +113,7 @@ def test_a_node_whose_clock_is_an_hour_ahead_hides_no_other_and_is_known_no_long
 
     for _ in range(3):
         wait_until(are_both_known, lambda: f"{figures()}\n{adapter.said}")
-    silent_from = time.monotonic()
-    wait_until(lambda: figures() == {}, lambda: str(figures()), SILENT_S + 20)
-    assert time.monotonic() - silent_from < SILENT_S + 20
+    wait_until(lambda: figures() == {}, lambda: str(figures()))
 
 
 def test_the_example_scales_with_prometheus_adapter_too(
@@ -302,7 +297,7 @@ def test_objects_have_the_mean_and_the_largest_of_their_pods_or_gpus(
         roleRef={"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "figures"},
     )  # fmt: skip
     path = f"{CUSTOM}/{of_namespace}/metrics/gpu_util_pct"
-    wait_until(lambda: reader.answers(path), lambda: adapter.said, 30)
+    wait_until(lambda: reader.answers(path), lambda: adapter.said)
     for path in (f"nodes/{cluster.node}/gpu_util_pct", f"{of_namespace}/nodes/{cluster.node}/gpu_util_pct"):
         with pytest.raises(Refused) as refused:
             read(path, reader)
@@ -325,7 +320,7 @@ def test_only_the_api_server_is_answered_and_for_whom_it_may(
         context.check_hostname = False  # it is for the name of the Service
         if certificate is not None:
             context.load_cert_chain(certificate.with_suffix(".crt"), certificate.with_suffix(".key"))
-        connection = http.client.HTTPSConnection("127.0.0.1", adapter.port, context=context, timeout=30)
+        connection = http.client.HTTPSConnection("127.0.0.1", adapter.port, context=context, timeout=120)
         connection.request("GET", f"{path}/{metric}", headers={} if user is None else {"X-Remote-User": user})
         answer = connection.getresponse()
         return answer.status, answer.read().decode()

@@ -90,7 +90,7 @@ def is_answered(port: int, authority: str) -> bool:
     """Whether a client without a certificate is."""
     context = ssl.create_default_context(cafile=authority)
     context.check_hostname = False
-    connection = http.client.HTTPSConnection("127.0.0.1", port, context=context, timeout=30)
+    connection = http.client.HTTPSConnection("127.0.0.1", port, context=context, timeout=120)
     try:
         connection.request("POST", "/prioritize", "{}")
         connection.getresponse()

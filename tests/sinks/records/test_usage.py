@@ -32,7 +32,7 @@ ALL = UsageQuery(by=("team",), start_ms=START_MS, end_ms=START_MS + DAY_MS)
 @pytest.fixture(scope="module")
 def of_two_teams() -> list[ProducerRecord]:
     """What streams make of the two teams."""
-    return list(derived(two_teams(START_MS), Settings(analyses=("peaks", "usage"))))
+    return list(derived(two_teams(START_MS)))
 
 
 def hour(at: int, gpu_s: float, busy_s: float = 0, ts_ms: int | None = None) -> UsageHour:

@@ -59,7 +59,7 @@ async def test_what_was_under_way_when_the_broker_went_away_is_sent_again(
     for number in (1, 2):
         ours.tell(said(number))
     ours.start()
-    await asyncio.wait_for(broker.all_sent.wait(), 30)
+    await asyncio.wait_for(broker.all_sent.wait(), 120)
     await ours.close()
     assert (broker.connections, broker.sent) == (2, [said(1), said(2)])
     assert not telemetry.conditions

@@ -137,7 +137,7 @@ async def test_what_is_forgotten_makes_room() -> None:
     worker.coordinator.forget()
     await waiting
     assert worker.coordinator.next_offset(SOURCE, 0) is None, "what waited is read again by the new owner"
-    await asyncio.wait_for(worker.take(LOG[0]), 30)
+    await asyncio.wait_for(worker.take(LOG[0]), 120)
     assert worker.coordinator.next_offset(SOURCE, 0) == 1
 
 
@@ -325,7 +325,7 @@ async def test_a_worker_whose_commits_end_with_an_error_ends(monkeypatch: pytest
 
     monkeypatch.setattr(worker.port, "may_write", may_write)
     app: Any = SimpleNamespace(fail=failures.append)
-    await asyncio.wait_for(streams_app(app, worker.coordinator, worker.port).commit_steadily(0.01), 10)
+    await asyncio.wait_for(streams_app(app, worker.coordinator, worker.port).commit_steadily(0.01), 120)
     assert failures == ["commits ended: AttributeError('there is no group yet')"]
 
 
@@ -373,7 +373,7 @@ async def test_free_memory_is_given_back_also_while_a_commit_is_under_way(
     monkeypatch.setattr(worker.coordinator, "commit_gradually", endless)
     app: Any = SimpleNamespace()
     committing = asyncio.create_task(streams_app(app, worker.coordinator, worker.port).commit_steadily(600.0))
-    await asyncio.wait_for(thrice.wait(), 10)
+    await asyncio.wait_for(thrice.wait(), 120)
     committing.cancel()
     await asyncio.wait([committing])
 
@@ -589,7 +589,7 @@ async def test_a_worker_whose_states_are_older_than_the_commit_ends_before_it_ta
     late, broker = await recovered_before_the_last_commit(CLOCKED)
     before = list(broker.outputs)
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(late.take(*(record(n, 1) for n in range(15, 30))), 0.05)
+        await asyncio.wait_for(late.take(*(record(n, 1) for n in range(15, 120))), 0.05)
     assert late.port.failures == ["states of toy, 0 are older than what is committed"]
     assert broker.outputs == before
     again = Worker(broker, stage=CLOCKED)

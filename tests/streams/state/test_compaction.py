@@ -146,7 +146,7 @@ async def test_a_worker_begins_with_what_compaction_has_left(
 
 
 def topics_of(kafka: RunningBroker) -> set[str]:
-    return set(kafka.admin().list_topics(timeout=10).topics)
+    return set(kafka.admin().list_topics(timeout=60).topics)
 
 
 def compacted(changelog: list[Message]) -> bool:

@@ -29,7 +29,7 @@ while True:
 """
 
 
-def until(true: Callable[[], bool], what: str, deadline_s: float = 60.0) -> None:
+def until(true: Callable[[], bool], what: str, deadline_s: float = 240.0) -> None:
     """Wait for something that has to happen; fails with ``what`` when it does not."""
     end = time.monotonic() + deadline_s
     while not true():

@@ -61,7 +61,7 @@ class Pipeline:
     def count(self, command: str, metric: str) -> float:
         """A counter of a running process, from its own page: the sum over its labels."""
         address = re.findall(r"(http://127\.0\.0\.1:\d+) \(/healthz", self.said(command))[-1]
-        with urllib.request.urlopen(f"{address}/metrics", timeout=10) as page:  # noqa: S310 - on loopback
+        with urllib.request.urlopen(f"{address}/metrics", timeout=60) as page:  # noqa: S310 - on loopback
             lines = page.read().decode().splitlines()
         return sum(float(line.split()[-1]) for line in lines if re.match(rf"dutycycle_{metric}\b", line))
 

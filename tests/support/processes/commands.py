@@ -17,7 +17,7 @@ from dutycycle.kafka.consumer import Consumer
 from tests.support.processes.warm import command
 
 DEADLINE_S = 240.0
-STOP_S = 60.0
+STOP_S = 120.0
 """An end takes a few seconds, and on a busy machine many times that."""
 ANEW = (sys.executable, "-m", "dutycycle")
 """A process that makes its imports itself: where it is about its start, its own pid, or LD_LIBRARY_PATH."""

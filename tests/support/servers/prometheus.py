@@ -79,9 +79,9 @@ class Prometheus:
 
     def _open(self, path: str) -> Any:
         request = urllib.request.Request(self.url + path, headers=self._headers)  # noqa: S310 - loopback
-        return urllib.request.urlopen(request, timeout=10, context=self._tls)  # noqa: S310 - as above
+        return urllib.request.urlopen(request, timeout=60, context=self._tls)  # noqa: S310 - as above
 
-    def wait_for(self, expression: str, deadline_s: float = 60) -> list[dict[str, Any]]:
+    def wait_for(self, expression: str, deadline_s: float = 240) -> list[dict[str, Any]]:
         """``query``, repeated until it is not empty: a scrape takes its time."""
         self._process.wait_until(lambda: bool(self.query(expression)), deadline_s)
         return self.query(expression)

@@ -25,7 +25,8 @@ from streams.topology import stages
 from tests.support.sinks.made import pod_peaks
 from tests.support.sinks.rig import TOPIC_OF, AtWork, Rig, at_work
 
-DEFAULTS = Settings()
+LEDGER = Settings(analyses=("peaks", "usage"))
+"""What streams compute for the tables of pods, jobs and hours, without insights: a tenth of the work."""
 
 
 def open_store(url: str, **options: Any) -> RecordsStore:
@@ -68,7 +69,7 @@ def unix_ms(at: str | datetime) -> int:
 
 
 def record_all(
-    records: Iterable[ConsumerRecord], url: str, settings: Settings = DEFAULTS, *, ended: bool = True
+    records: Iterable[ConsumerRecord], url: str, settings: Settings = LEDGER, *, ended: bool = True
 ) -> None:
     """Write what streams make of the records into the database, as ``dutycycle replay --records`` does.
 
@@ -78,7 +79,7 @@ def record_all(
 
 
 def derived(
-    records: Iterable[ConsumerRecord], settings: Settings = DEFAULTS, *, ended: bool = True
+    records: Iterable[ConsumerRecord], settings: Settings = LEDGER, *, ended: bool = True
 ) -> Iterator[ProducerRecord]:
     """What streams make of the records."""
     pipeline = LocalPipeline(stages(settings))
@@ -87,7 +88,7 @@ def derived(
     yield from pipeline.close() if ended else pipeline.flush()
 
 
-def write_all(records: Iterable[ProducerRecord], url: str, settings: Settings = DEFAULTS) -> None:
+def write_all(records: Iterable[ProducerRecord], url: str, settings: Settings = LEDGER) -> None:
     """Write what streams have made into the database."""
     with RecordsWriter(url, prices=given_prices(settings)) as writer:
         for record in records:

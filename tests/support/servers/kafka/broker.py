@@ -76,7 +76,7 @@ class RunningBroker:
         """Delete the topics whose names begin so. A broker that is away keeps them, which costs only time."""
         admin = self.admin()  # named, because it must outlive its futures
         with suppress(KafkaException):
-            names = [name for name in admin.list_topics(timeout=5).topics if name.startswith(prefix)]
+            names = [name for name in admin.list_topics(timeout=60).topics if name.startswith(prefix)]
             for deleted in admin.delete_topics(names).values() if names else ():
                 deleted.result(timeout=60)
 
@@ -197,7 +197,7 @@ def _wait_for_leaders(admin: AdminClient, topic: str, partitions: int) -> None:
     """The controller answers first, and the broker serves the topic a moment later."""
     end = time.monotonic() + 120
     while time.monotonic() < end:
-        known = admin.list_topics(topic, timeout=10).topics[topic].partitions.values()
+        known = admin.list_topics(topic, timeout=60).topics[topic].partitions.values()
         if len(known) == partitions and all(one.leader >= 0 for one in known):
             return
         time.sleep(0.02)

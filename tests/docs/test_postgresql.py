@@ -27,7 +27,7 @@ def records() -> list[ProducerRecord]:
     first = datetime.now(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     before_ms = round((first - timedelta(days=10)).timestamp() * 1000)
     now_ms = (time.time_ns() // 1_000_000 // HOUR_MS - 2) * HOUR_MS
-    return [*derived(two_teams(before_ms, "old"), SETTINGS), *derived(two_teams(now_ms), SETTINGS)]
+    return [*derived(two_teams(before_ms, "old")), *derived(two_teams(now_ms), SETTINGS)]
 
 
 @pytest.fixture

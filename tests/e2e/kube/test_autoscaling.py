@@ -84,7 +84,8 @@ def test_a_source_that_stalls_moves_neither_figures_nor_replicas(
     uids = [pod["metadata"]["uid"] for pod in api.pods()]
     burst = {f"pod/{uid}": window(uid, end_ms, 60_000, gpu_util_pct=95) for uid in uids}
     adapter.publish("window-aggregates", burst)
-    seen, silent_from = [], time.monotonic()
+    seen: list[dict[str, str]] = []
+    silent_from = time.monotonic()
     while {} not in seen:  # after a while nothing is known any more
         assert time.monotonic() < silent_from + DEADLINE_S, seen[-1]
         seen.append(figures())

@@ -133,6 +133,10 @@ def divide(holders: Ints, tallies: Floats, pct: float, parts: Floats) -> bool:
     total = uses.sum()
     if total > 0:
         parts[:] = uses / total
+    elif total == 0 and pct > 0:  # whoever did it, it was none of those without a process
+        working = (holders[:, 1] != NO_PROCESS).astype(np.float64)
+        if working.any():
+            parts[:] = working / working.sum()
     return not np.isnan(total)
 
 
@@ -163,17 +167,23 @@ def _devices(
         sizes = [1.0] * len(gpu.mig)
     parts = [size / sum(sizes) for size in sizes]
     for number, (slice_, weight) in enumerate(zip(gpu.mig, parts, strict=True)):
-        uids = given[slice_.uuid] or [NOBODY]
+        uids = given[slice_.uuid] + _unnamed(gpu, slice_.uuid) or [NOBODY]
         columns = tuple(slices + number * len(MIG_METRICS) + place for place in _OF_SLICE)
         yield _Device(columns, weight, dict.fromkeys(uids, NOT_KNOWN))
+
+
+def _unnamed(gpu: Gpu, mig: str | None) -> list[str]:
+    """Return nobody if the GPU, or its slice ``mig``, was given to a pod whose uid is not known: what it has
+    is no other pod's."""
+    is_given = any(given.pod_uid is None and given.mig == mig for given in gpu.allocated or ())
+    return [NOBODY] if is_given else []
 
 
 def _users(gpu: Gpu, words: dict[str, str], tallied: dict[str, int]) -> dict[str, int]:
     """Return the holders of a GPU as a whole."""
     if MEASURED not in words.values():
-        return {uid: NOT_KNOWN for uid, word in words.items() if word in (ALLOCATED, UNKNOWN)} or {
-            NOBODY: NOT_KNOWN
-        }
+        uids = [uid for uid, word in words.items() if word in (ALLOCATED, UNKNOWN)] + _unnamed(gpu, None)
+        return dict.fromkeys(uids or [NOBODY], NOT_KNOWN)
     # Without processes a source told parts of the GPU: one that it does not tell is not known.
     others = NO_PROCESS if gpu.processes else NOT_KNOWN
     users = {uid: tallied[uid] if word == MEASURED else others for uid, word in words.items()}

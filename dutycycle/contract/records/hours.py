@@ -19,10 +19,13 @@ The definitions, for the topic ``usage``, its tables in SQL and the counters for
 - **Energy.** The increase of the driver's counter; power times time while that cannot be read.
 - **Allocated.** A GPU's time belongs to the pods that run processes on it or were given it. Alone, a pod has
   all of it. Of several, busy time and energy are divided by their utilization, idle time evenly; so is the
-  energy while none of them computes. If what one of them does cannot be told, time and energy are divided
-  evenly, and busy is not known. A slice (MIG) is a part of its GPU by memory, and has its pods of its own.
+  energy while none of them computes. While the GPU computes and the driver tells it of no process, they are
+  those of the pods with a process there. If what one of them does cannot be told, time and energy are divided
+  evenly, and busy is not known. A pod known by its name alone is one of them; its part is nobody's. A slice
+  (MIG) is a part of its GPU by memory, and has its pods of its own.
 - **Nobody.** What no pod has goes to a row without a pod. So the rows of a GPU add up to its time, and to
-  the increase of the driver's energy counter, that of a gap included.
+  the increase of the driver's energy counter. What that grew by in a gap is nobody's, be it one of the node
+  or of this GPU alone.
 - **CPU.** CPU time of a pod's containers; the row without a pod has what the host used beyond its pods.
 """
 

@@ -43,7 +43,7 @@ from streams.operators.peaks.tally import PeakTally
 from streams.operators.usage.bank import UsageBank
 from streams.operators.workload.spans import SpanBank
 
-SNAPSHOT_VERSION = 31
+SNAPSHOT_VERSION = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ import numpy as np
 
 from dutycycle.contract.codec import encode
 from dutycycle.contract.log import ProducerRecord
-from dutycycle.contract.metering import SET_BACK_MS, counted_ms, is_gap
+from dutycycle.contract.metering import SET_BACK_MS, counted_ms
 from dutycycle.contract.records.hours import HOUR_MS, UsageHour
 from dutycycle.contract.records.parts import PodOnGpu
 from streams.operators.base import Emission
@@ -69,8 +69,7 @@ class UsageBank:
         first_ms = interval_ms if self._last_ms is None else times[0] - self._last_ms
         steps_ms = [first_ms, *(later - earlier for earlier, later in pairwise(times))]
         seconds = np.array([counted_ms(step_ms, interval_ms) / 1000 for step_ms in steps_ms])
-        gaps = np.array([is_gap(step_ms, interval_ms) for step_ms in steps_ms])
-        self._meter.add(block, seconds, gaps)
+        self._meter.add(block, seconds)
         self._last_ms = times[-1]
 
     def flush(self) -> list[Emission]:

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from dutycycle.contract.metering import joules_of_tick, working_pct
+from dutycycle.contract.metering import is_gap, joules_of_tick, working_pct
 from dutycycle.contract.ownership.division import divide, energy_part
 from dutycycle.contract.ownership.words import less_sure
 from dutycycle.contract.records.hours import GpuHour
 from streams.compiled import entry, kernel
-from streams.operators.columns.arrays import Bools, Floats, Ints, pack, unpack
+from streams.operators.columns.arrays import Floats, Ints, pack, unpack
 from streams.operators.columns.block import GPU_FACTS, TickBlock
 from streams.operators.columns.tick import Layout
 from streams.operators.rounding import tidy
@@ -29,14 +29,15 @@ _SUMS = (("gpu_busy_s", _BUSY, _KNOWN), ("gpu_sm_s", _SM, _SM_KNOWN),
 _ACTIVE = 3
 """Of a device, after its utilization: SM and tensor activity, and the part of utilization in which it works.
 The last is made of the others, so that as many are measured as there are of these."""
-_LAST_J, _GUESSED_J, _OWED_J, _BEFORE_J, _ADDED_J = range(5)
-_ALL_BUSY, _ALL_SM, _ALL_TENSOR, _ALL_WORKING, _ALL_ENERGY, _OF_GPU = range(5, 17, 2)
-"""Columns of a GPU as a whole: what ``joules_of_tick`` carries from tick to tick, then what the GPU did since
-it was first seen, each followed by how much of it is known: 0 if nothing is."""
+_LAST_J, _GUESSED_J, _OWED_J, _BEFORE_J, _ADDED_J, _TOLD_MS = range(6)
+_ALL_BUSY, _ALL_SM, _ALL_TENSOR, _ALL_WORKING, _ALL_ENERGY, _OF_GPU = range(6, 18, 2)
+"""Columns of a GPU as a whole: what ``joules_of_tick`` carries from tick to tick; up to when its energy is
+told without a gap, NaN before that; then what the GPU did since it was first seen, each followed by how much
+of it is known: 0 if nothing is."""
 _NAMES = (("gpu_busy_s", _ALL_BUSY), ("gpu_sm_s", _ALL_SM), ("gpu_tensor_s", _ALL_TENSOR),
           ("gpu_working_s", _ALL_WORKING), ("energy_j", _ALL_ENERGY))  # fmt: skip
 _joules, _divide, _energy_part = kernel(joules_of_tick), kernel(divide), kernel(energy_part)
-_works = kernel(working_pct)
+_works, _is_gap = kernel(working_pct), kernel(is_gap)
 
 
 @kernel
@@ -89,15 +90,37 @@ def _read(values: Floats, columns: Ints, power_w: float, limit_w: float, pcts: F
     pcts[_ACTIVE] = _works(pcts[0], pcts[1], power_w, limit_w)
 
 
+@kernel
+def _meter(
+    whole: Floats, counter_j: float, power_w: float, seconds: float, ts_ms: int, interval_ms: int
+) -> tuple[float, bool]:
+    """Return the energy of a tick of a GPU, NaN where nothing tells it, and whether it is what the counter
+    grew by in a gap, of the node or of this GPU alone; carry on the GPU's columns."""
+    is_counted, is_after_gap = counter_j > whole[_LAST_J], _is_gap(ts_ms - whole[_TOLD_MS], interval_ms)
+    joules, last_j, guessed_j, owed_j, before_j, added_j = _joules(
+        counter_j, power_w, seconds, whole[_LAST_J], whole[_GUESSED_J], whole[_OWED_J], whole[_BEFORE_J],
+        whole[_ADDED_J],
+    )  # fmt: skip
+    is_read = counter_j == last_j and guessed_j == 0
+    if is_read or not (is_after_gap or np.isnan(joules)):
+        whole[_TOLD_MS] = ts_ms
+    whole[_LAST_J], whole[_GUESSED_J], whole[_OWED_J] = last_j, guessed_j, owed_j
+    whole[_BEFORE_J], whole[_ADDED_J] = before_j, added_j
+    if not np.isnan(joules):
+        whole[_ALL_ENERGY] += joules
+        whole[_ALL_ENERGY + 1] = 1
+    return joules, is_counted and is_after_gap
+
+
 @entry(
-    "void(float64[:, ::1], float64[:, ::1], float64[:, ::1], float64[:, ::1], float64[::1], boolean[::1],"
-    " float64[:, ::1], int64[::1], int64[::1], int64[::1], int64[:, ::1], int64[:, ::1], float64[::1],"
-    " int64[:, ::1])"
+    "void(float64[:, ::1], float64[:, ::1], float64[:, ::1], float64[:, ::1], int64[::1], int64,"
+    " float64[::1], float64[:, ::1], int64[::1], int64[::1], int64[::1], int64[:, ::1], int64[:, ::1],"
+    " float64[::1], int64[:, ::1])"
 )
 def _add(
-    hour: Floats, ticks: Floats, tallies: Floats, limits_w: Floats, seconds: Floats, gaps: Bools,
-    wholes: Floats, slots: Ints, rows: Ints, untouched: Ints, gpus: Ints, devices: Ints, weights: Floats,
-    holders: Ints,
+    hour: Floats, ticks: Floats, tallies: Floats, limits_w: Floats, times: Ints, interval_ms: int,
+    seconds: Floats, wholes: Floats, slots: Ints, rows: Ints, untouched: Ints, gpus: Ints, devices: Ints,
+    weights: Floats, holders: Ints,
 ) -> None:  # fmt: skip
     """Add ticks. ``limits_w``: by tick and GPU. ``slots``: each GPU's row in ``wholes``. ``rows``: of each
     holding, in the hour; the first are nobody's. ``untouched``: 1 for each holding without a process."""
@@ -106,19 +129,11 @@ def _add(
         whole_pcts, pcts = np.empty(1 + _ACTIVE), np.empty(1 + _ACTIVE)
         for gpu in range(len(gpus)):
             counter, power, whole = values[gpus[gpu, 0]], values[gpus[gpu, 1]], wholes[slots[gpu]]
-            joules, last_j, guessed_j, owed_j, before_j, added_j = _joules(
-                counter, power, seconds[tick], whole[_LAST_J], whole[_GUESSED_J], whole[_OWED_J],
-                whole[_BEFORE_J], whole[_ADDED_J],
-            )  # fmt: skip
-            whole[_LAST_J], whole[_GUESSED_J], whole[_OWED_J] = last_j, guessed_j, owed_j
-            whole[_BEFORE_J], whole[_ADDED_J] = before_j, added_j
-            if not np.isnan(joules):
-                whole[_ALL_ENERGY] += joules
-                whole[_ALL_ENERGY + 1] = 1
+            joules, is_of_gap = _meter(whole, counter, power, seconds[tick], times[tick], interval_ms)
             _read(values, gpus[gpu, 3:], power, limits_w[tick, gpu], whole_pcts)
             for which in range(1 + _ACTIVE):
                 _tell(whole, which, seconds[tick], whole_pcts[which])
-            if gaps[tick] and joules > 0:  # who used it while nobody measured is not known
+            if is_of_gap and joules > 0:  # who used it while nobody measured is not known
                 _energy(hour, rows[gpu], joules)
                 joules = 0.0
             last, every = gpus[gpu, 2], 0.0
@@ -155,15 +170,15 @@ class GpuMeter:
         self._layout: Layout | None = None
         self._plan: tuple[Any, ...] = ()
 
-    def add(self, block: TickBlock, seconds: Floats, gaps: Bools) -> None:
-        """Add ticks; each counts for its ``seconds``, and may come after a gap, in which nobody measured."""
+    def add(self, block: TickBlock, seconds: Floats) -> None:
+        """Add ticks; each counts for its ``seconds``."""
         layout = block.layout
         if layout is not self._layout:
             self._lay_out(layout)
         limits_w = np.ascontiguousarray(block.facts[:, ::GPU_FACTS])
         _add(
-            self._hour.figures, block.values, block.tallies, limits_w, seconds, gaps, self._wholes,
-            *self._plan,
+            self._hour.figures, block.values, block.tallies, limits_w, block.times, block.interval_ms,
+            seconds, self._wholes, *self._plan,
         )  # fmt: skip
 
     def _lay_out(self, layout: Layout) -> None:
@@ -180,7 +195,7 @@ class GpuMeter:
             if holding.gpu not in self._gpus:
                 self._gpus[holding.gpu] = len(self._gpus)
                 self._wholes = np.vstack((self._wholes, np.zeros(_OF_GPU)))
-                self._wholes[-1, [_LAST_J, _BEFORE_J]] = np.nan
+                self._wholes[-1, [_LAST_J, _BEFORE_J, _TOLD_MS]] = np.nan
         slots = np.array([self._gpus[holding.gpu] for holding in held.rows[: len(held.gpus)]], np.int64)
         rows = self._hour.rows([(holding.pod_uid, holding.gpu) for holding in held.rows])
         untouched = np.array([holding.is_untouched for holding in held.rows], np.int64)

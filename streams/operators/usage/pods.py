@@ -6,7 +6,7 @@ import numpy as np
 
 from dutycycle.contract.records.hours import PodHour
 from streams.compiled import entry
-from streams.operators.columns.arrays import Bools, Floats, Ints
+from streams.operators.columns.arrays import Floats, Ints
 from streams.operators.columns.block import TickBlock
 from streams.operators.columns.series import Series
 from streams.operators.columns.tick import Layout
@@ -44,7 +44,7 @@ class PodMeter:
         self._rows: Ints = np.zeros(0, np.int64)
         self._columns: Ints = np.zeros((0, 2), np.int64)
 
-    def add(self, block: TickBlock, seconds: Floats, _gaps: Bools) -> None:
+    def add(self, block: TickBlock, seconds: Floats) -> None:
         """Add ticks as ``GpuMeter.add``. After a gap, a rate counts for no more time than its tick does."""
         if block.layout is not self._layout:
             # Lay out rows anew, for other pods than before, or another hour. The member of the host is

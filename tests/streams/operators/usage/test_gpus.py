@@ -85,6 +85,14 @@ CASES: dict[str, tuple[dict[str, Any], dict[str | None, tuple[float, ...]]]] = {
         {"processes": [A], "allocated": given("A", "B", shared=True)},
         {"A": (90, 90, 80, 990), "B": (10, 10, 0, 0)},
     ),
+    "two, of which one has no process, and the driver saw none compute": (
+        {"processes": [process("A", 0)], "allocated": given("A", "B", shared=True)},
+        {"A": (90, 90, 80, 990), "B": (10, 10, 0, 0)},
+    ),
+    "two were given it, one of them is known by name alone": (
+        {"allocated": [*given("A"), {"namespace": "n", "pod": "b"}]},
+        {"A": (50, 0, 0, 495), None: (50, 0, 0, 495)},
+    ),
     "a pod and a process of nobody": (
         {"processes": [A, process(None, 20, 3)]},
         {"A": (70, 70, 60, 742.5), None: (30, 30, 20, 247.5)},
@@ -112,6 +120,11 @@ CASES: dict[str, tuple[dict[str, Any], dict[str | None, tuple[float, ...]]]] = {
     "a slice, the other is nobody's": (
         {"gpu_util_pct": None, "mig": HALF, "allocated": given("A", mig="m1")},
         {"A": (75, 75, 37.5, 742.5), None: (25, 25, 12.5, 247.5)},
+    ),
+    "two were given a slice, one of them is known by name alone": (
+        {"gpu_util_pct": None, "mig": HALF,
+         "allocated": [*given("A", mig="m1"), {"namespace": "n", "pod": "b", "mig": "m1"}]},
+        {"A": (37.5, 0, 0, 371.25), None: (62.5, 25, 12.5, 618.75)},
     ),
     "slices, of one nothing is known": (
         {"gpu_util_pct": None, "mig": SLICES, "allocated": given("A", mig="m1") + given("B", mig="m2")},
@@ -259,6 +272,41 @@ def test_time_that_nobody_measured_is_not_guessed_and_its_energy_is_nobodys() ->
     assert rows[0, "A", "GPU-0"].energy_j == 180
     assert rows[0, None, "GPU-0"].energy_j == 910
     assert rows[0, None, "GPU-0"].gpu_s == 0
+
+
+SILENT = {"is not in the samples": None, "has neither counter nor power": gpu(1, processes=[A])}
+
+
+@pytest.mark.parametrize("restart_at", [None, 105])
+@pytest.mark.parametrize("silent", SILENT.values(), ids=SILENT)
+def test_the_energy_that_nobody_read_of_one_gpu_while_others_went_on_is_nobodys(
+    silent: dict[str, Any] | None, restart_at: int | None
+) -> None:
+    other = gpu(0, gpu_util_pct=50, energy_j=300)
+    samples = runs([other, gpu(1, energy_j=300, processes=[A])], 100)
+    samples += runs([other] if silent is None else [other, silent], 1000, 100)
+    samples += runs([other, gpu(1, energy_j=300, processes=[B])], 100, 1100)
+    written = hours(samples, restart_at=restart_at)
+    joules = {row.pod_uid: row.energy_j for one in written for row in one.gpus if row.gpu == "GPU-1"}
+    assert joules == {"A": 99 * 300, "B": 99 * 300, None: 1001 * 300}
+
+
+def test_after_a_gap_power_times_time_is_the_pods() -> None:
+    """It is of the time of the tick alone."""
+    device = gpu(0, power_w=300, processes=[A])
+    rows = newest(runs([device], 10) + runs([device], 10, 100))
+    assert {pod: row.energy_j for (_, pod, _), row in rows.items() if row.gpu_s} == {"A": 20 * 300}
+
+
+def test_a_counter_that_is_back_after_a_gap_of_power_too_leaves_the_gap_to_nobody() -> None:
+    def at(second: int, uid: str, **fields: Any) -> dict[str, Any]:
+        return nvml(second, [gpu(0, processes=[process(uid, 1)], **fields)])
+
+    samples = [at(0, "A", energy_j=1000), at(1, "A", energy_j=1300)]
+    samples += [at(second, "A") for second in range(2, 100)]
+    samples += [at(100, "B", power_w=300), at(101, "B", energy_j=31_300), at(102, "B", energy_j=31_600)]
+    rows = newest(samples)
+    assert {pod: row.energy_j for (_, pod, _), row in rows.items()} == {"A": 300, "B": 600, None: 29_700}
 
 
 def test_a_counter_that_begins_anew_takes_nothing_away() -> None:

@@ -65,6 +65,7 @@ from sinks.records.usage import (
     USAGE_SUMS,
     UsageQuery,
     group_text,
+    is_part,
     label_names,
     ledger_until,
     usage,
@@ -205,7 +206,9 @@ class Pages:
         return self._render(
             "usage", viewer, title="Usage", by=by, since=since, rows=rows[:_MOST_ROWS], count=len(rows),
             charts=usage_charts(by, rows), ledger_ms=ledger_until(self._url, time.time_ns() // 1_000_000),
-            groups=GROUPS, kwh=JOULES_PER_KWH, namespace=chosen["namespace"], spans=SPANS, chosen=chosen,
+            partly=any(is_part(row, name) for row in rows[:_MOST_ROWS] for name in ("energy_j", "cost")),
+            is_part=is_part, groups=GROUPS, kwh=JOULES_PER_KWH, namespace=chosen["namespace"], spans=SPANS,
+            chosen=chosen,
             offered=("namespace", *label_names(self._url, viewer.namespaces), *_OFFERED),
             question=urlencode({name: value for name, value in query.items() if value}),
         )  # fmt: skip

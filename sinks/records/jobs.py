@@ -32,10 +32,19 @@ from dutycycle.contract.codec import DecodeError, decode
 from dutycycle.contract.records.derived import PodPeaks
 from dutycycle.contract.units import END_OF_TIME_MS
 from sinks.records.query import may_be_seen, reading
-from sinks.records.rows import COSTS, EVENT_TABLE, INSIGHT_TABLE, JOB_TABLE, POD_TABLE, moment
+from sinks.records.rows import (
+    COSTS,
+    DAY_MS,
+    EVENT_TABLE,
+    INSIGHT_TABLE,
+    JOB_TABLE,
+    POD_TABLE,
+    USED,
+    moment,
+)
 from sinks.records.tables.columns import UtcTime
 from sinks.records.tables.schema import TABLES, usage_days, usage_hours
-from sinks.records.usage import cost_of_idle
+from sinks.records.usage import cost_of_idle, energy_of_time
 
 ORDERS = ("waste", "cost", "use", "newest", "longest", "memory")
 """What jobs can be sorted by: ``waste``: GPU time without a kernel, most first; ``cost``: GPU time in all;
@@ -48,7 +57,7 @@ _RUN_ON_MS = 3 * 86_400_000
 _SECONDS = ("gpu_s", "gpu_known_s", "gpu_busy_s", "gpu_untouched_s", "energy_j")
 GPU_TIME = (
     "gpu_s", "gpu_busy_s", "gpu_idle_s", "gpu_working_s", "gpu_untouched_s", "gpu_sm_s", "gpu_sm_known_s",
-    "gpu_tensor_s", "gpu_tensor_known_s", "energy_j",
+    "gpu_tensor_s", "gpu_tensor_known_s", "energy_j", "energy_known_s", "energy_known_j",
 )  # fmt: skip
 """What is told of a job's time on a GPU; busy and idle of what is known."""
 _jobs, _pods, _insights = (TABLES[name] for name in (JOB_TABLE, POD_TABLE, INSIGHT_TABLE))
@@ -175,7 +184,7 @@ def read_gpu_time(url: str, uid: str) -> list[dict[str, Any]]:
     ``gpu``, ``gpu_model`` and the sums ``GPU_TIME``; by the ledger's index of pods alone. Raises as
     ``read_jobs``."""
     of_pods = select(_pods.c.pod_uid).where(_pods.c.job_uid == uid)
-    kept = [name for name in GPU_TIME if name != "gpu_idle_s"]
+    kept = [name for name in GPU_TIME if name in USED]
     parts = [
         select(
             ledger.c[at].label("at"), ledger.c.node, ledger.c.gpu, ledger.c.gpu_model, ledger.c.gpu_known_s,
@@ -188,6 +197,7 @@ def read_gpu_time(url: str, uid: str) -> list[dict[str, Any]]:
     figures = {name: ledger[name] for name in kept} | {
         "gpu_busy_s": case((is_known, ledger.gpu_busy_s)),
         "gpu_idle_s": case((is_known, ledger.gpu_known_s - ledger.gpu_busy_s)),
+        **energy_of_time(ledger),
     }
     statement = select(
         ledger.at, ledger.node, ledger.gpu, func.max(ledger.gpu_model).label("gpu_model"),
@@ -325,8 +335,8 @@ def _read_earlier(
 def _used(span: _Span, of: ColumnElement[bool] | None = None) -> FromClause:
     """Add up what the pods of each job used in a time, of hours and of the days that they become."""
     parts = [
-        select(ledger.c.pod_uid, *(ledger.c[name] for name in _SECONDS)).where(_during(ledger.c[at], span))
-        for ledger, at in ((usage_hours, "hour"), (usage_days, "day"))
+        select(ledger.c.pod_uid, *(ledger.c[name] for name in _SECONDS)).where(_during(ledger.c[at], of_time))
+        for ledger, at, of_time in ((usage_hours, "hour", span), (usage_days, "day", _days_of(span)))
     ]
     if of is not None:  # the ledger's index by pod is used, and not its time
         of_pods = select(_pods.c.pod_uid).where(of)
@@ -365,6 +375,11 @@ def _during(at: ColumnElement[Any], span: _Span) -> ColumnElement[bool]:
     return and_(at >= began, at < ended)
 
 
+def _days_of(span: _Span) -> _Span:
+    """Return the span from the beginning of its first day on: of a day nothing tells its hours apart."""
+    return span[0] - span[0] % DAY_MS, span[1]
+
+
 def _of_time(query: JobQuery) -> ColumnElement[bool]:
     """Tell of jobs whether they were seen in that time and may be seen."""
     return and_(
@@ -396,7 +411,8 @@ def _read(connection: Connection, statement: Select[Any], span: _Span) -> list[M
     rows = _mappings(connection, statement)
     uids = [row["job_uid"] for row in rows]
     costs: dict[str, dict[str, Any]] = {}
-    for ledger, at in ((_priced, "hour"), (usage_days, "day")) if uids else ():
+    ledgers = (_priced, "hour", span), (usage_days, "day", _days_of(span))
+    for ledger, at, of_time in ledgers if uids else ():
         priced = [ledger.c[name] for name in COSTS]
         cost = case(
             (
@@ -410,7 +426,7 @@ def _read(connection: Connection, statement: Select[Any], span: _Span) -> list[M
             select(_pods.c.job_uid, func.sum(cost).label("cost"), func.sum(idle_cost).label("idle_cost"))
             .select_from(_pods)
             .join(ledger, ledger.c.pod_uid == _pods.c.pod_uid)
-            .where(_pods.c.job_uid.in_(uids), _during(ledger.c[at], span))
+            .where(_pods.c.job_uid.in_(uids), _during(ledger.c[at], of_time))
             .group_by(_pods.c.job_uid)
         )
         for priced_row in connection.execute(of_jobs).mappings():

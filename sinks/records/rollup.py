@@ -72,7 +72,8 @@ def _make_days(connection: Connection, until: str, before: str | None) -> int:
     query = (
         select(
             day.label("day"), *(hours.c[name] for name in names), func.max(hours.c.gpu_model),
-            func.max(hours.c.attribution), *(func.sum(hours.c[name]) for name in sums),
+            # The less sure of several, as ``ownership.words`` has it: they are in the order of the alphabet.
+            func.min(hours.c.attribution), *(func.sum(hours.c[name]) for name in sums),
         )
         .where(hours.c.hour < until)
         .group_by(day, *(hours.c[name] for name in names))

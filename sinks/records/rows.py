@@ -61,7 +61,7 @@ UNNAMED = "Unknown"
 """The phase of a pod whose name is not known."""
 _NOBODY = HitPod(uid="")
 _LARGEST = 2**63 - 1
-_DAY_MS = 86_400_000
+DAY_MS = 86_400_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -109,11 +109,11 @@ def until_now(record: Record, now_ms: int) -> Record:
     runs that are simulated. Raises ``ValueError`` for usage of an hour later than that: what is kept of the
     ledger is seen from its newest hour, so all of it would be too old.
     """
-    if isinstance(record, UsageHour) and record.hour_ms > now_ms + _DAY_MS:
+    if isinstance(record, UsageHour) and record.hour_ms > now_ms + DAY_MS:
         raise ValueError(
             f"usage of {record.node} in an hour to come, {record.hour_ms} ms: its clock is ahead"
         )
-    if not isinstance(record, PodPeaks | JobPeaks) or record.last_ms <= now_ms + _DAY_MS:
+    if not isinstance(record, PodPeaks | JobPeaks) or record.last_ms <= now_ms + DAY_MS:
         return record
     return replace(record, first_ms=min(record.first_ms, now_ms), last_ms=now_ms)
 

@@ -11,6 +11,7 @@ from sqlalchemy import (
     Connection,
     FromClause,
     Text,
+    and_,
     case,
     cast,
     column,
@@ -24,7 +25,7 @@ from sqlalchemy import (
 
 from dutycycle.contract.units import unix_ms
 from sinks.records.query import check_name, check_namespace, may_be_seen, reading
-from sinks.records.rows import POD_TABLE, moment
+from sinks.records.rows import DAY_MS, POD_TABLE, moment
 from sinks.records.tables.columns import Document, UtcTime
 from sinks.records.tables.schema import TABLES, rolled_up, usage_hours
 from sinks.records.tables.views import DAY_OF_HOUR, SUMS, WEEK_OF_HOUR
@@ -41,8 +42,12 @@ _usage = table(
     column("pod", Text), column("job", Text), column("node", Text), column("gpu", Text),
     column("gpu_model", Text), *(column(name) for name in SUMS),
 )  # fmt: skip
-USAGE_SUMS = (*SUMS, "gpu_idle_cost")
-"""What is added up. ``gpu_idle_cost``: of the cost of GPU hours the part that was known to be idle."""
+USAGE_SUMS = (*SUMS, "gpu_idle_cost", "gpu_priced_s", "energy_known_s", "energy_known_j")
+"""What is added up. ``gpu_idle_cost``: of the cost of GPU hours the part that was known to be idle.
+``gpu_priced_s``: the GPU time that has a price. ``energy_known_s``: that of which the energy is known,
+``energy_known_j``: that energy, without what GPUs that a pod had took in a gap."""
+_NEGLIGIBLE = 0.005
+"""Of GPU time: a counter tells nothing of a GPU's first tick."""
 _OF_PODS = {"namespace": "namespace", "job": "job", "pod": "pod"}
 _OF_PLACES = {"node": "node", "gpu": "gpu", "model": "gpu_model"}
 _SPANS = {"day": DAY_OF_HOUR, "week": WEEK_OF_HOUR}
@@ -76,7 +81,7 @@ class LedgerMean:
 
 LEDGER_MEANS = {
     "gpu_util_pct": LedgerMean("gpu_busy_s", ("gpu_busy_s", "gpu_idle_s")),
-    "power_w": LedgerMean("energy_j", ("gpu_s",), factor=1.0),
+    "power_w": LedgerMean("energy_known_j", ("energy_known_s",), factor=1.0),
     "sm_active_pct": LedgerMean("gpu_sm_s", ("gpu_sm_known_s",)),
     "tensor_active_pct": LedgerMean("gpu_tensor_s", ("gpu_tensor_known_s",)),
 }
@@ -85,8 +90,8 @@ LEDGER_MEANS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageQuery:
-    """``by``: names of ``GROUPS``, or keys of labels. ``start_ms`` to ``end_ms``: hours that begin in it.
-    ``node`` and ``gpu``: of these alone.
+    """``by``: names of ``GROUPS``, or keys of labels. ``start_ms`` to ``end_ms``: hours that begin in it; of
+    hours that became days, all of the day in which ``start_ms`` is. ``node`` and ``gpu``: of these alone.
 
     ``namespace``: of this one alone. ``namespaces``: those whose names may be seen, None for all; what others
     used is ``HIDDEN``.
@@ -112,8 +117,13 @@ def usage(url: str, query: UsageQuery) -> list[Mapping[str, Any]]:
         groups = [_group(name, connection.dialect.name, query.namespaces) for name in query.by]
         sums = [func.sum(_usage.c[name]).label(name) for name in SUMS]
         sums.append(func.sum(cost_of_idle(_usage, _usage.c.gpu_idle_s)).label("gpu_idle_cost"))
+        sums.append(func.sum(case((_usage.c.gpu_cost.is_not(None), _usage.c.gpu_s))).label("gpu_priced_s"))
+        sums += [func.sum(of).label(name) for name, of in energy_of_time(_usage.c).items()]
         named = [group.label(f"by_{at}") for at, group in enumerate(groups)]
-        begin, end = (literal(moment(ms), UtcTime) for ms in (query.start_ms, query.end_ms))
+        days_end, start_ms = connection.scalar(select(rolled_up.c.until)), query.start_ms
+        if days_end is not None and start_ms < unix_ms(days_end):
+            start_ms -= start_ms % DAY_MS
+        begin, end = (literal(moment(ms), UtcTime) for ms in (start_ms, query.end_ms))
         statement = select(*named, *sums).where(_usage.c.hour >= begin, _usage.c.hour < end)
         for name in ("namespace", "node", "gpu"):
             if (wanted := getattr(query, name)) is not None:
@@ -144,6 +154,22 @@ def ledger_until(url: str, now_ms: int) -> int | None:
 def cost_of_idle(used: FromClause, idle_s: ColumnElement[Any]) -> ColumnElement[Any]:
     """Return the part of the cost of a GPU's time that goes to ``idle_s`` of it."""
     return used.c.gpu_cost * idle_s / func.nullif(used.c.gpu_s, 0.0)
+
+
+def energy_of_time(used: Any) -> dict[str, ColumnElement[Any]]:
+    """Return the time of a row of the ledger of which the energy is known, and that energy; NULL of a row
+    without such time."""
+    is_known = and_(used.gpu_s > 0, used.energy_j.is_not(None))
+    return {"energy_known_s": case((is_known, used.gpu_s)), "energy_known_j": case((is_known, used.energy_j))}
+
+
+def is_part(row: Mapping[str, Any], name: str) -> bool:
+    """Tell whether ``energy_j`` or ``cost`` of a row is that of a part of its GPU time alone: of the rest no
+    energy is known, or it has no price."""
+    known = ["energy_known_s"] if name == "energy_j" or row["energy_cost"] is not None else []
+    known += ["gpu_priced_s"] if name == "cost" else []
+    gpu_s = row["gpu_s"] or 0.0
+    return any(0 < (row[of] or 0.0) < (1 - _NEGLIGIBLE) * gpu_s for of in known)
 
 
 def group_text(name: str, value: Any) -> str:

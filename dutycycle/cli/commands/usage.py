@@ -12,7 +12,16 @@ from dutycycle.contract.records.hours import HOUR_MS
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.units import GIB, JOULES_PER_KWH
 from sinks.records.location import default_records_url
-from sinks.records.usage import GROUPS, LEDGER_MEANS, USAGE_SUMS, LedgerMean, UsageQuery, group_text, usage
+from sinks.records.usage import (
+    GROUPS,
+    LEDGER_MEANS,
+    USAGE_SUMS,
+    LedgerMean,
+    UsageQuery,
+    group_text,
+    is_part,
+    usage,
+)
 
 EXAMPLE = """dutycycle usage --by team --since 7d
 dutycycle usage --by namespace,day --since 30d --format csv > usage.csv"""
@@ -29,7 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--since", default="7d", metavar="TIME",
-        help="whole hours since: 7d ago, or 2026-11-20T10:00:00Z (default: %(default)s)",
+        help="whole hours since, whole days where hours became days: 7d ago, or 2026-11-20T10:00:00Z "
+        "(default: %(default)s)",
     )  # fmt: skip
     parser.add_argument("--until", metavar="TIME", help="where to end (default: now)")
     parser.add_argument("--namespace", metavar="NAME", help="only pods in this namespace")
@@ -78,6 +88,16 @@ def _untouched(row: Row) -> str:
     return _number(row["gpu_untouched_s"] or None, 3600)
 
 
+def _least(name: str, unit: float) -> Callable[[Row], str]:
+    """Return what gives a sum; as the least that it is, where it is of a part of the GPU time alone."""
+
+    def cell(row: Row) -> str:
+        number = _number(row[name], unit)
+        return f"≥ {number}" if number and is_part(row, name) else number
+
+    return cell
+
+
 def _share(mean: LedgerMean) -> Callable[[Row], str]:
     """Return what gives a mean in percent; nothing where it is not known."""
     return lambda row: "" if isnan(share := mean.of(row)) else f"{share:.0f} %"
@@ -99,12 +119,12 @@ _COLUMNS: tuple[tuple[str, Callable[[Row], str]], ...] = (
     ("SM of it", _share(LEDGER_MEANS["sm_active_pct"])),
     ("tensor of it", _share(LEDGER_MEANS["tensor_active_pct"])),
     ("requested", _hours("gpu_requested_s")),
-    ("kWh", lambda row: _number(row["energy_j"], JOULES_PER_KWH)),
+    ("kWh", _least("energy_j", JOULES_PER_KWH)),
     ("CPU h", _hours("cpu_s")),
     ("requested", _hours("cpu_requested_s")),
     ("GiB h", lambda row: _number(row["mem_byte_s"], 3600 * GIB)),
     ("requested", lambda row: _number(row["mem_requested_byte_s"], 3600 * GIB)),
-    ("cost", lambda row: _number(row["cost"], 1)),
+    ("cost", _least("cost", 1)),
 )
-"""Headers and cells; what is not known is empty. Hours are of one GPU, one CPU core, or a gibibyte of
-memory."""
+"""Headers and cells; what is not known is empty, and what is known in part begins with "≥". Hours are of one
+GPU, one CPU core, or a gibibyte of memory."""

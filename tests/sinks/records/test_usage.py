@@ -7,6 +7,7 @@ from math import nan
 from typing import Any
 
 import pytest
+from msgspec.structs import replace as msgspec_replace
 from sqlalchemy import create_engine
 
 from dutycycle.cli.commands.usage import add_arguments, run
@@ -71,6 +72,30 @@ def test_unknown_is_not_idle_in_any_view(records_url: str, capsys: pytest.Captur
         ["H", "1.00", "0.25", "0.25", "0.50", "50", "%"],
         ["I", "1.00", "0.00", "1.00", "0.50", "0", "%"],
     ]
+
+
+def test_energy_and_cost_of_a_part_of_the_time_are_the_least_and_power_is_of_that_part(
+    records_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    metered = GpuHour(pod_uid="p", gpu="G", model="H200", gpu_s=3600, known_s=0, busy_s=0, energy_j=1_800_000)
+    of_gap = GpuHour(gpu="G", model="H200", gpu_s=0, known_s=0, busy_s=0, energy_j=900_000)
+    silent = GpuHour(pod_uid="p", gpu="H", model="L4", gpu_s=3600, known_s=0, busy_s=0)
+    rows = (metered, of_gap, silent)
+    hour_of_all = UsageHour(node="a", source="nvml", hour_ms=HOUR_MS, ts_ms=HOUR_MS + 1, gpus=rows)
+    put(records_url, hour_of_all, prices=PriceList(gpu_models=(("H200", 3.0),)))
+    args = ArgumentParser()
+    add_arguments(args)
+
+    def printed(by: str) -> list[list[str]]:
+        arguments = ["--by", by, "--since", "1970-01-01T00:00:00Z", "--records", records_url]
+        run(args.parse_args(arguments), Settings(records=records_url))
+        return [line.split() for line in capsys.readouterr().out.splitlines()]
+
+    assert printed("node") == [["node", "GPU", "h", "unknown", "kWh", "cost"],
+                               ["a", "2.00", "2.00", "≥", "0.75", "≥", "3.00"]]  # fmt: skip
+    assert printed("gpu")[1:] == [["G", "1.00", "1.00", "0.75", "3.00"], ["H", "1.00", "1.00"]]
+    [row] = usage(records_url, UsageQuery(by=("node",), start_ms=0, end_ms=END_OF_TIME_MS))
+    assert LEDGER_MEANS["power_w"].of(row) == 500
 
 
 def test_activity_is_a_share_of_the_time_of_which_it_is_known(
@@ -234,6 +259,30 @@ def test_old_hours_become_days_and_a_repeat_of_one_adds_nothing(records_url: str
     )
 
 
+def test_a_time_that_begins_in_a_day_which_hours_became_has_all_of_it(records_url: str) -> None:
+    """What is asked for has whole hours; nothing tells the hours of such a day apart."""
+    hours = [hour(at, 3600) for at in range(24 * 4)]
+    store = put(records_url, *hours, retention=Retention(hours_s=86_400, days_s=1e9))
+    store.roll_up()
+    for begin_h, expected in ((6, 4 * 24), (30, 3 * 24), (54, 2 * 24 - 6)):
+        start_ms = START_MS + begin_h * HOUR_MS
+        [row] = usage(records_url, UsageQuery(by=("node",), start_ms=start_ms, end_ms=END_OF_TIME_MS))
+        assert row["gpu_s"] == expected * 3600
+
+
+def test_a_day_is_no_surer_whose_it_was_than_the_least_sure_of_its_hours(records_url: str) -> None:
+    """As in the hour: what is partly the device's is not measured."""
+    words = ["measured", "allocated", "unknown", "measured"]
+    hours = [replace_word(hour(at, 60), word) for at, word in enumerate(words)]
+    store = put(records_url, *hours, hour(72, 60), retention=Retention(hours_s=86_400, days_s=1e9))
+    store.roll_up()
+    assert read_rows(records_url, "SELECT attribution FROM usage_days") == [("allocated",)]
+
+
+def replace_word(of: UsageHour, word: str) -> UsageHour:
+    return msgspec_replace(of, gpus=tuple(msgspec_replace(row, attribution=word) for row in of.gpus))
+
+
 def test_old_days_are_forgotten(records_url: str) -> None:
     hours = [hour(at, 3600) for at in range(0, 24 * 5, 12)]
     store = put(records_url, *hours, retention=Retention(hours_s=86_400, days_s=3 * 86_400))
@@ -248,8 +297,8 @@ MEANS: list[tuple[str, str, dict[str, float | None], float]] = [
     ("idle all the time", "gpu_util_pct", {"gpu_busy_s": 0, "gpu_idle_s": 60}, 0),
     ("not known", "gpu_util_pct", {"gpu_busy_s": None, "gpu_idle_s": 60}, nan),
     ("known of no time", "gpu_util_pct", {"gpu_busy_s": 0, "gpu_idle_s": 0}, nan),
-    ("watts", "power_w", {"energy_j": 500, "gpu_s": 10}, 50),
-    ("energy that nobody told", "power_w", {"energy_j": None, "gpu_s": 10}, nan),
+    ("watts", "power_w", {"energy_known_j": 500, "energy_known_s": 10}, 50),
+    ("energy that nobody told", "power_w", {"energy_known_j": None, "energy_known_s": None}, nan),
     ("activity of the time of which it is told", "sm_active_pct", {"gpu_sm_s": 1, "gpu_sm_known_s": 4}, 25),
 ]
 

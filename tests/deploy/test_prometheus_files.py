@@ -69,7 +69,6 @@ PIPELINE = {
                         "0x5 1x60", 31, 0),
     "dead letters": ("DutycycleDeadLetters", series("dead_letter_total", topic="pods", reason="decode"),
                      "0x5 1x20", 8, 1),
-    "restarts": ("DutycycleRestarts", 'process_start_time_seconds{job="dutycycle-sink"}', "0+1x20", 10, 1),
 }  # fmt: skip
 
 
@@ -83,6 +82,26 @@ def test_alerts_of_the_pipeline(case: tuple[str, str, str, int, int], tmp_path: 
         "promql_expr_test": [
             {"expr": fires, "eval_time": f"{minute}m", "exp_samples": [{"labels": "{}", "value": alarms}]}
         ],
+    }
+    judged(tmp_path, RULE_FOLDER / "pipeline.yml", test)
+
+
+@pytest.mark.parametrize("job", ["dutycycle-sink", "monitoring/gpus", "kubernetes-pods"])
+def test_a_process_that_begins_again_and_again_is_known_by_its_series_whatever_its_job(
+    tmp_path: Path, job: str
+) -> None:
+    """The Operator calls a job by the PodMonitor's namespace and name."""
+    ours, other = f'job="{job}",instance="10.0.0.1:19470"', f'job="{job}",instance="10.0.0.2:8080"'
+    ready = {"series": f"dutycycle_ready{{{ours}}}", "values": "0 _ _ 0 _ _ _ 0 _ _ _ _"}
+    starts = [
+        {"series": f"process_start_time_seconds{{{where}}}", "values": "0+1x20"} for where in (ours, other)
+    ]
+    fires = 'count by (instance) (ALERTS{alertname="DutycycleRestarts",alertstate="firing"})'
+    expected = [{"labels": '{instance="10.0.0.1:19470"}', "value": 1}]
+    test = {
+        "interval": "1m",
+        "input_series": [ready, *starts],
+        "promql_expr_test": [{"expr": fires, "eval_time": "10m", "exp_samples": expected}],
     }
     judged(tmp_path, RULE_FOLDER / "pipeline.yml", test)
 

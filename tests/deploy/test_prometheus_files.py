@@ -107,6 +107,31 @@ def test_a_process_that_begins_again_and_again_is_known_by_its_series_whatever_i
 
 
 @pytest.mark.parametrize(
+    ("job", "served", "alarms"),
+    [
+        ("monitoring/gpus", True, 1),
+        ("monitoring/database", False, 0),  # somebody else's, which other alerts are about
+        ("dutycycle-stream", False, 1),  # it was never up
+        ("exporters", False, 1),
+    ],
+)
+def test_a_target_that_is_down_is_told_if_it_is_ours(
+    tmp_path: Path, job: str, served: bool, alarms: int
+) -> None:
+    where = f'{{job="{job}",instance="10.0.0.1:19470"}}'
+    up = {"series": f"up{where}", "values": ("1" if served else "0") + " 0x20"}
+    ready = [{"series": f"dutycycle_ready{where}", "values": "1 _x20"}] if served else []
+    fires = 'count(ALERTS{alertname="TargetDown",alertstate="firing"}) or vector(0)'
+    expected = [{"labels": "{}", "value": alarms}]
+    test = {
+        "interval": "1m",
+        "input_series": [up, *ready],
+        "promql_expr_test": [{"expr": fires, "eval_time": "15m", "exp_samples": expected}],
+    }
+    judged(tmp_path, RULE_FOLDER / "gpu.yml", test)
+
+
+@pytest.mark.parametrize(
     ("util", "held", "minute", "alarms"),
     [
         ("0x60", "40000x60", 45, 1),  # idle and full for 45 minutes

@@ -550,6 +550,28 @@ def test_series_are_written_where_nobody_may_scrape() -> None:
     ]
 
 
+def test_the_page_asks_a_prometheus_for_the_past_where_one_is_named() -> None:
+    given = environment(pod_specs(render(FULL))["web"]["containers"][0])
+    of = FULL["web"]["prometheus"]
+    assert given["DUTYCYCLE_PROMETHEUS"] == of["url"]
+    assert given["DUTYCYCLE_PROMETHEUS_TOKEN_FILE"] == "/etc/dutycycle/prometheus/secret"
+    assert given["DUTYCYCLE_PROMETHEUS_CA"] == "/etc/dutycycle/prometheus-ca/ca.crt"
+    without = FULL | {"web": FULL["web"] | {"prometheus": of | {"url": ""}}}
+    spec = pod_specs(render(without))["web"]
+    assert not [name for name in environment(spec["containers"][0]) if "PROMETHEUS" in name]
+    assert not [one for one in spec["volumes"] if "prometheus" in one["name"]]
+
+
+@pytest.mark.parametrize(("given", "expected"), [("", None), ("fast", "fast"), ("-", "")])
+def test_the_volume_of_the_records_is_of_the_class_that_is_named_or_of_none(
+    given: str, expected: str | None
+) -> None:
+    claim = of_kind(
+        render({"sinks": {"records": {"persistence": {"storageClassName": given}}}}), "PersistentVolumeClaim"
+    )
+    assert claim["spec"].get("storageClassName") == expected
+
+
 def test_trials_are_tried_by_one_in_the_namespaces_and_within_the_budget_that_are_given() -> None:
     assert not [one for one in render() if "trials" in one["metadata"]["name"]]
     deployment = of_kind(render(FULL), "Deployment", "-trials")["spec"]

@@ -25,7 +25,7 @@ def test_a_worker_reaches_kafka_and_only_who_needs_more_gets_more() -> None:
         == {53, 9092, 9093, 443, 6443}
     )
     assert ports(full, "-extender") == {53, 9092, 9093}
-    assert ports(full, "-web") == {53, 9092, 9093, 443, 6443, 5432}
+    assert ports(full, "-web") == {53, 9092, 9093, 443, 6443, 5432, 9090, 9443}
     page = {"enabled": True, "tokenSecret": "t", "tls": {"existingSecret": "c"}}
     assert ports(render({"web": page}), "-web") == {53, 9092, 9093}, "a page with a token asks no API server"
     (ingress,) = (

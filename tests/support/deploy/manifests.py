@@ -57,7 +57,10 @@ FULL: Object = {
     "webhook": {"enabled": True, "policy": "stretch = 4.0\n", "tls": {"clientCaSecret": "api-server-ca"}},
     "web": {"enabled": True, "tokenSecret": "web-token", "kubernetes": True,
             "pools": ["example.org/pool", "known"],
-            "records": {"existingSecret": "records-reader"}},
+            "records": {"existingSecret": "records-reader"},
+            "prometheus": {"url": "https://prometheus.monitoring:9443",
+                           "auth": {"existingSecret": "prometheus-reader"},
+                           "tls": {"caSecret": "prometheus-ca"}}},
     "trials": {"enabled": True, "namespaces": ["ml", "vision"], "atOnce": 2, "budget": 120.5},
     "cull": {"enabled": True, "namespaces": ["ml"], "dryRun": False, "after": "12h"},
     "podMonitor": {

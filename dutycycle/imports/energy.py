@@ -16,21 +16,69 @@ _LEAST_W, _MOST_W = 0.5, 10_000.0
 
 
 @dataclass
+class _Growth:
+    """Adds up by how much counters grew, and the power of the same time.
+
+    ``with_power``, ``steps_with_power``: what they grew by while power is known too, in joules as they were
+    read, and how often.
+    """
+
+    grown: float = 0.0
+    seconds: float = 0.0
+    with_power: float = 0.0
+    by_power: float = 0.0
+    steps: int = 0
+    steps_with_power: int = 0
+
+    def add(self, seconds: float, grown: float, power_w: float | None) -> None:
+        """Add a step. A log may begin with its newest row; a counter that fell began anew."""
+        if seconds < 0:
+            seconds, grown = -seconds, -grown
+        if not 0 < seconds <= _MOST_STEP_S or grown < 0:
+            return
+        self.grown += grown
+        self.seconds += seconds
+        self.steps += grown > 0
+        if power_w is not None:
+            self.with_power += grown
+            self.by_power += power_w * seconds
+            self.steps_with_power += grown > 0
+
+    def add_all(self, other: "_Growth") -> None:
+        """Add the steps of other counters."""
+        for name in self.__dataclass_fields__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+    def find_doubt(self, factors: Set[float]) -> tuple[str, str | None] | None:
+        """Say why the counters are of another unit, and of which if one fits; None where nothing speaks
+        against it. ``factors``: by which the log's values were multiplied for joules."""
+        if self.steps < LEAST_STEPS:
+            return None
+        watts, unit = self.grown / self.seconds, None
+        # A log that seldom tells the power may do so whenever its counter stands still.
+        if self.by_power > 0 and self.steps_with_power >= LEAST_STEPS:
+            if agrees(self.with_power, self.by_power):
+                return None
+            if len(factors) == 1:
+                unit = unit_of(self.with_power / min(factors), self.by_power)
+            what = f"{self.with_power:.3g} J where the power says {self.by_power:.3g} J"
+        elif _LEAST_W <= watts <= _MOST_W:
+            return None
+        else:
+            what = f"{watts:.3g} J a second, which no GPU draws"
+        return f"the energy grows by {what}, so it is in another unit", unit
+
+
+@dataclass
 class EnergyCounters:
-    """Adds up the counters of the GPUs of a node, and the power of the same time.
+    """Compares the counters of the GPUs of a node with their power.
 
     ``_rows``: of each GPU the time in milliseconds and the counter of the row before, and when it was first
-    so much. ``_with_power``, ``_steps_with_power``: what the counters grew by while power is known too, in
-    joules as they were read, and how often.
+    so much.
     """
 
     _rows: dict[str, tuple[int, float, int]] = field(default_factory=dict)
-    _grown: float = 0.0
-    _seconds: float = 0.0
-    _with_power: float = 0.0
-    _by_power: float = 0.0
-    _steps: int = 0
-    _steps_with_power: int = 0
+    _growth: dict[str, _Growth] = field(default_factory=dict)
 
     def stands_still(self, gpu: Gpu, ts_ms: int) -> bool:
         """Take a row; tell whether the counter is what it was a second ago, though the GPU draws power."""
@@ -39,42 +87,32 @@ class EnergyCounters:
         last_ms, last_j, since_ms = self._rows.get(gpu.uuid, (ts_ms, gpu.energy_j, ts_ms))
         since_ms = since_ms if gpu.energy_j == last_j else ts_ms
         self._rows[gpu.uuid] = ts_ms, gpu.energy_j, since_ms
-        self._add((ts_ms - last_ms) / 1000, gpu.energy_j - last_j, gpu.power_w)
+        growth = self._growth.setdefault(gpu.uuid, _Growth())
+        growth.add((ts_ms - last_ms) / 1000, gpu.energy_j - last_j, gpu.power_w)
         return ts_ms - since_ms >= _STALL_MS and (gpu.power_w or 0) > LEAST_DRAWN_W
 
-    def _add(self, seconds: float, grown: float, power_w: float | None) -> None:
-        """Add a step. A log may begin with its newest row; a counter that fell began anew."""
-        if seconds < 0:
-            seconds, grown = -seconds, -grown
-        if not 0 < seconds <= _MOST_STEP_S or grown < 0:
-            return
-        self._grown += grown
-        self._seconds += seconds
-        self._steps += grown > 0
-        if power_w is not None:
-            self._with_power += grown
-            self._by_power += power_w * seconds
-            self._steps_with_power += grown > 0
+    def describe_doubts(self, factors: Set[float]) -> dict[str, str]:
+        """Say why a GPU's counter is of another unit, by uuid: each is judged alone, for one may be odd.
+        Those that grew too seldom for that are judged together, and so are all where none is without doubt.
 
-    def describe_doubt(self, factors: Set[float]) -> str | None:
-        """Say why the counters are of another unit, and of which; None where nothing speaks against it.
-
-        ``factors``: by which the log's values were multiplied for joules.
+        ``factors``: as of ``_Growth``.
         """
-        if self._steps < LEAST_STEPS:
-            return None
-        watts, unit = self._grown / self._seconds, None
-        # A log that seldom tells the power may do so whenever its counter stands still.
-        if self._by_power > 0 and self._steps_with_power >= LEAST_STEPS:
-            if agrees(self._with_power, self._by_power):
-                return None
-            if len(factors) == 1:
-                unit = unit_of(self._with_power / min(factors), self._by_power)
-            what = f"{self._with_power:.3g} J where the power says {self._by_power:.3g} J"
-        elif _LEAST_W <= watts <= _MOST_W:
-            return None
-        else:
-            what = f"{watts:.3g} J a second, which no GPU draws"
-        fix = f"--columns energy=NAME[{unit or 'kWh'}]"
-        reason = f"{unit} fits, so give {fix}" if unit else f"give its own, as in {fix}, if it is a counter"
-        return f"the energy grows by {what}, so it is in another unit: {reason}; it is absent"
+        doubts = {uuid: growth.find_doubt(factors) for uuid, growth in self._growth.items()}
+        seldom = {uuid for uuid, growth in self._growth.items() if growth.steps < LEAST_STEPS}
+        are_all = None not in (doubts[uuid] for uuid in doubts.keys() - seldom)
+        together = _Growth()
+        for uuid in doubts if are_all else seldom:
+            together.add_all(self._growth[uuid])
+        of_many = together.find_doubt(factors)
+        if are_all and of_many is not None:
+            what, unit = of_many
+            fix = f"--columns energy=NAME[{unit or 'kWh'}]"
+            reason = (
+                f"{unit} fits, so give {fix}" if unit else f"give its own, as in {fix}, if it is a counter"
+            )
+            return dict.fromkeys(doubts, f"{what}: {reason}; it is absent")
+        doubts |= dict.fromkeys(seldom, of_many)
+        return {
+            uuid: f"{doubt[0]} than that of other GPUs{f', {doubt[1]},' * bool(doubt[1])} and is absent"
+            for uuid, doubt in doubts.items() if doubt is not None
+        }  # fmt: skip

@@ -3,12 +3,13 @@ file has; and tables as pandas writes them: by column, by row, or split in names
 
 Each object becomes a line of its own with names and values, in which a name has the names above it before
 it: ``system.gpu.0.gpu``, as Weights & Biases writes it. An object with a list of GPUs, or with GPUs by their
-number or uuid, becomes one line a GPU.
+number or uuid, becomes one line a GPU. Of several machines in one object each line names its own: as the list
+or the object that holds them names it, else by where its GPUs stand.
 """
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -23,9 +24,11 @@ _NEXT = re.compile(r"\n\s*(?=\{)")
 _LIST_OF_GPUS = re.compile(r"gpus?|devices?|cards?", re.IGNORECASE).fullmatch
 _GPUS_BY_NUMBER = re.compile(r"gpus|devices|cards?", re.IGNORECASE).fullmatch
 """Below ``gpu`` and ``device`` the name of a value has the number in it."""
+_HOSTS = re.compile(r"hosts|nodes|machines|servers|workers|instances", re.IGNORECASE).fullmatch
 _UUID = re.compile(r"(?:GPU|MIG)-[0-9a-fA-F]+-\S+").fullmatch
 _GPU_NUMBER = re.compile(r"(?:.*\.)?(?:gpu|device|card)s?[._ -]?(\d+)", re.IGNORECASE).fullmatch
 _IDENTITY = ("index", "uuid")
+_NO_FIGURES = frozenset({*_IDENTITY, "time", "date", "node", "model", "pid", "process_name"})
 _MOMENT = re.compile(r"\d{9,19}|\d{4}[-/.]\d\d[-/.]\d\d[ T]\d\d:\d\d.*").fullmatch
 """What may be the name of a row: seconds or less since 1970, or a time."""
 is_json = re.compile(r'[\[{]\s*($|[{"\]}])|\[\s*\[\s*($|["\d\]-])').match
@@ -118,23 +121,104 @@ def _records(value: Any) -> Iterator[Any]:
     else:
         flat, lists = dict[str, Any](), dict[str, list[Any]]()
         _flatten("", value, flat, lists)
-        gpus = [lists.pop(name) for name in list(lists) if _LIST_OF_GPUS(name.rpartition(".")[2])]
-        timed = {
-            name: lists.pop(name)
-            for name in list(lists) if not _has_time(flat) and _has_time(lists[name][0])
-        }  # fmt: skip
+        hosts = _pop(lists, lambda name, members: _HOSTS(_last(name)) and all(map(_fields_in, members)))
+        gpus = _pop(lists, lambda name, members: _LIST_OF_GPUS(_last(name)))
+        timed = _pop(lists, lambda name, rows: not _has_time(flat) and _has_time(rows[0]))
         flat |= dict.fromkeys(lists)  # their names are told as those of what is not used
-        if not gpus and not timed:
+        if not hosts and not gpus and not timed:
             yield flat
-        for name, rows in timed.items():
-            for record in chain.from_iterable(map(_records, rows)):
-                yield flat | _gpu_of_list(name) | record
-        for place, member in chain.from_iterable(map(enumerate, gpus)):
-            of_gpu, inner_lists = dict[str, Any](), dict[str, list[Any]]()
-            _flatten("", member, of_gpu, inner_lists)
-            if not any((meaning := read_meaning(name)) and meaning.field in _IDENTITY for name in of_gpu):
-                of_gpu["index"] = of_gpu.pop("id", place)
-            yield flat | of_gpu | dict.fromkeys(inner_lists)
+        for record in chain(_of_hosts(hosts), _of_timed_lists(timed), _of_gpus(gpus)):
+            yield flat | record
+
+
+def _of_hosts(hosts: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
+    for name, members in hosts.items():
+        for place, member in enumerate(members):
+            yield from _records(_of_host(member, f"{_last(name)}-{place}"))
+
+
+def _of_timed_lists(lists: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
+    nodes = _nodes_of_lists([name for name in lists if not _gpu_of_list(name)], lists)
+    for name, rows in lists.items():
+        for record in chain.from_iterable(map(_records, rows)):
+            yield nodes.get(name, {}) | _gpu_of_list(name) | record
+
+
+def _of_gpus(lists: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
+    nodes = _nodes_of_lists(list(lists), lists)
+    for name, members in lists.items():
+        for place, member in enumerate(members):
+            yield nodes.get(name, {}) | _gpu_of_member(member, place)
+
+
+def _last(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+def _pop(lists: dict[str, list[Any]], is_such: Callable[[str, list[Any]], Any]) -> dict[str, list[Any]]:
+    """Take the lists that are such out of ``lists``."""
+    return {name: lists.pop(name) for name in list(lists) if is_such(name, lists[name])}
+
+
+def _gpu_of_member(member: Any, place: int) -> dict[str, Any]:
+    """Give a GPU of a list, whose number is its place where it does not say which it is."""
+    of_gpu, inner_lists = dict[str, Any](), dict[str, list[Any]]()
+    _flatten("", member, of_gpu, inner_lists)
+    if not any((meaning := read_meaning(name)) and meaning.field in _IDENTITY for name in of_gpu):
+        of_gpu["index"] = of_gpu.pop("id", place)
+    return of_gpu | dict.fromkeys(inner_lists)
+
+
+def _fields_in(member: Any) -> set[str]:
+    """Give the fields of a GPU that an object, or the objects of a list, have figures of, also in what lies
+    within."""
+    fields = set[str]()
+    members = member if _are_objects(member) else [member]
+    for record in chain.from_iterable(map(_records, members)):
+        meanings = map(read_meaning, record) if isinstance(record, dict) else ()
+        fields |= {meaning.field for meaning in meanings if meaning is not None}
+    return fields - _NO_FIGURES
+
+
+def _of_host(member: Mapping[str, Any], place: str) -> Mapping[str, Any]:
+    """Give what is of a machine with its name: as it says it itself, by a name that elsewhere may be of a
+    model, or by its ``place``."""
+    if any((meaning := read_meaning(name)) and meaning.field == "node" for name in member):
+        return member
+    key = next((key for key in ("id", "name") if isinstance(member.get(key), str)), None)
+    others = {name: part for name, part in member.items() if name != key}
+    return {"node": place if key is None else member[key], **others}
+
+
+def _nodes_of_lists(names: Sequence[str], lists: Mapping[str, list[Any]]) -> dict[str, dict[str, str]]:
+    """Give the machine of each list by what sets its name apart, where two lists tell the same figures of
+    the same GPU: else they were one GPU with twice the lines. Nothing where the lines name machines."""
+    if len(names) < 2:
+        return {}
+    seen: set[tuple[Any, ...]] = set()
+    is_of_several = False
+    for name in names:
+        in_list = set[tuple[Any, ...]]()
+        for place, member in enumerate(lists[name]):
+            for record in _records(member) if isinstance(member, dict) else ():
+                by_field = {
+                    meaning.field: value for column, value in record.items()
+                    if value is not None and (meaning := read_meaning(column)) is not None
+                }  # fmt: skip
+                if "node" in by_field:
+                    return {}
+                gpu = by_field.get("uuid", by_field.get("index", place if _LIST_OF_GPUS(_last(name)) else 0))
+                in_list |= {(str(gpu), field) for field in by_field.keys() - _NO_FIGURES}
+        is_of_several = is_of_several or not seen.isdisjoint(in_list)
+        seen |= in_list
+    if not is_of_several:
+        return {}
+    paths = [name.split(".") for name in names]
+    while len({path[0] for path in paths}) == 1:
+        paths = [path[1:] for path in paths]
+    while len({path[-1] for path in paths}) == 1:
+        paths = [path[:-1] for path in paths]
+    return {name: {"node": ".".join(path)} for name, path in zip(names, paths, strict=True)}
 
 
 def _rows_of_table(value: Mapping[str, Any]) -> list[dict[str, Any]] | None:
@@ -217,7 +301,7 @@ def _are_gpus(value: Mapping[str, Any]) -> bool:
 
 def _gpu_of_list(name: str) -> dict[str, str]:
     """Give which GPU the rows of a list are of, where its name tells that."""
-    last, number = name.rpartition(".")[2], _GPU_NUMBER(name)
+    last, number = _last(name), _GPU_NUMBER(name)
     if _UUID(last):
         return {"uuid": last}
     return {"index": number[1]} if number else {}
@@ -226,12 +310,18 @@ def _gpu_of_list(name: str) -> dict[str, str]:
 def _flatten(name: str, value: Any, flat: dict[str, Any], lists: dict[str, list[Any]]) -> None:
     if isinstance(value, dict):
         uuids = {inner: part for inner, part in value.items() if _UUID(inner) and isinstance(part, dict)}
-        if uuids or (_GPUS_BY_NUMBER(name.rpartition(".")[2]) and _are_gpus(value)):
+        if uuids or (_GPUS_BY_NUMBER(_last(name)) and _are_gpus(value)):
             gpus = uuids or value
             lists[f"{name}.gpus" if name else "gpus"] = [
                 {"uuid" if inner in uuids else "index": inner, **part} for inner, part in gpus.items()
             ]
             value = {inner: part for inner, part in value.items() if inner not in gpus}
+        if _HOSTS(_last(name)) and value and all(map(_fields_in, value.values())):
+            lists[name] = [
+                {"id": inner, **(part if isinstance(part, dict) else {"gpus": part})}
+                for inner, part in value.items()
+            ]
+            return
         for inner, part in value.items():
             _flatten(f"{name}.{inner}" if name else inner, part, flat, lists)
     elif _are_objects(value):

@@ -9,7 +9,9 @@ import lzma
 import re
 import shutil
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -21,6 +23,7 @@ from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.trace_reader import ZstdReader
 from dutycycle.encodings import encoding_of
 from dutycycle.imports.json_log import flat_lines, is_json
+from dutycycle.imports.spellings import read_meaning
 
 LONGEST_LINE = 64 * 1024
 _TIME = r"\d{4}-\d\d-\d\dT[\d:.]{8,}(?:Z|[-+]\d\d:?\d\d) "
@@ -49,6 +52,12 @@ _ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|\([A-Z0-9])")
 _PLAIN = b"\t\n\r" + bytes(range(32, 127))
 _PAIRS = re.compile(f"[{''.join(chr(high << 8 | low) for high in _PLAIN for low in _PLAIN)}]{{8,}}")
 """Characters of UTF-16 that are two of ASCII: so many in a row are no word of any language."""
+_OTHER_ENCODINGS = ("gb18030", "cp932", "big5", "cp949", "cp1251", "koi8-r", "cp866")
+"""Of Chinese, Japanese, Chinese again, Korean and Russian Windows and terminals."""
+_NOT_WESTERN = re.compile(r"[^\0-\x7f]{3}").search
+"""Of letters with accents, and of signs such as the degree, no Western word has three in a row."""
+_CELLS = re.compile(r"[,;\t|]").split
+_BEGINS_WITH_A_DIGIT = re.compile(r'[ "]*[0-9]').match
 _SMI = (
     "of nvidia-smi its CSV (--query-gpu=timestamp,index,… --format=csv -l 1), table, text of -q, dmon and "
     "pmon are read"
@@ -89,7 +98,8 @@ _OTHER_FORMATS = (
 
 
 class LogFile:
-    """Reads one log: plain, or packed by gzip, zstd, xz or bzip2, in UTF-8, UTF-16, UTF-32 or cp1252.
+    """Reads one log: plain, or packed by gzip, zstd, xz or bzip2, in UTF-8, UTF-16, UTF-32 or cp1252, or in
+    the encoding in which its heading has words that are known.
 
     It can be read several times. A pipe gives its bytes once, and so they are kept in ``folder``; without one
     it can be read once. ``damage`` is what ended a packed file before its end; absent for one that is whole.
@@ -134,6 +144,8 @@ class LogFile:
                 if binary := next((what for mark, what in _BINARY if head.startswith(mark)), None):
                     raise DutycycleError(f"{self.path} {binary}: write its values as CSV with a heading")
                 encoding = encoding_of(head)
+                if encoding == "cp1252":
+                    encoding = self._encoding_of_heading(head)
                 text = io.TextIOWrapper(stream, encoding, errors="replace", newline=None)
                 if encoding == "utf-16" and head.startswith(codecs.BOM_UTF16_BE):
                     encoding = "utf-16-be"
@@ -150,6 +162,28 @@ class LogFile:
                 if unpack is None:
                     raise
                 self.damage = f"cannot be unpacked to its end: {error}; what comes before is read"
+
+    def _encoding_of_heading(self, head: bytes) -> str:
+        """Tell the encoding of a log that is in none of Unicode, by its heading. Raises ``DutycycleError``
+        where none has a known word: whatever is said of its columns could not be read."""
+        heading = head.strip(_AROUND.encode()).splitlines()[0]
+        cells = _CELLS(heading.decode("cp1252", "replace"))
+        is_heading = len(cells) > 1 and not any(map(_BEGINS_WITH_A_DIGIT, cells))
+        if not is_heading or heading[:1] in b"[{" or not any(map(_NOT_WESTERN, cells)):
+            return "cp1252"
+        known = Counter[str]()
+        for encoding in ("cp1252", *_OTHER_ENCODINGS):
+            with suppress(UnicodeDecodeError):
+                words = [cell.strip(' "') for cell in _CELLS(heading.decode(encoding))]
+                known[encoding] = sum(read_meaning(word) is not None for word in words)
+        for encoding, words_known in known.most_common(1):
+            if words_known:
+                return encoding
+        raise DutycycleError(
+            f"{self.path}: its heading is neither in UTF-8 nor in a language that is known: convert it from "
+            "the encoding that it was written in, such as SHIFT_JIS, GB18030, EUC-KR or KOI8-R: iconv -f "
+            "ENCODING -t UTF-8 FILE > NEW, and say which column is which: --columns time=NAME,util=NAME"
+        )
 
     def _check_format(self, line: str, head: bytes, encoding: str) -> None:
         for matches, sentence in _OTHER_FORMATS:

@@ -83,8 +83,8 @@ def _remarks(samples: Samples) -> Iterator[str]:
             "write into one log. They count as one GPU: where they are of several machines, give the log a "
             "column of the host"
         )
-    for node, doubt in samples.doubtful_energies().items():
-        yield f"{node}: {doubt}"
+    for whose, doubt in samples.doubtful_energies():
+        yield f"{whose}: {doubt}"
     if samples.stalled:
         yield f"energy stood still {samples.stalled} times while power was drawn, and is absent there"
     if samples.overfull:

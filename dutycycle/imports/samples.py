@@ -54,8 +54,8 @@ class _Node:
 
     ``in_file``: those with rows in the file that is read, of which there are ``rows_in_file``. ``times_ms``:
     of each GPU that rows name, those of the first ones. ``writers``: of the GPUs whose rows come together in
-    each tick, how many there are then. ``uuids``: of the indices whose uuid the log tells. ``energy_doubt``:
-    why its energy is left out; absent where it is not.
+    each tick, how many there are then. ``uuids``: of the indices whose uuid the log tells. ``energy_doubts``:
+    why the energy of GPUs is left out, by uuid.
     """
 
     last_ms: dict[str, int] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class _Node:
     in_seconds: bool = True
     false_zeros: FalseZeros = field(default_factory=FalseZeros)
     energy: EnergyCounters = field(default_factory=EnergyCounters)
-    energy_doubt: str | None = None
+    energy_doubts: dict[str, str] = field(default_factory=dict)
 
     def identify(self, row: Row) -> tuple[str, int]:
         """Give the uuid and the index of a row's GPU, of which the log may tell one, or none."""
@@ -242,7 +242,7 @@ class Samples:
             deals = {uuid: find_deal(list(set(times_ms))) for uuid, times_ms in node.times_ms.items()}
             node.writers = {uuid: deal for uuid, deal in deals.items() if deal.gpus > 1}
             if node.deal.gpus == 1:  # else counters of several GPUs cannot be told apart
-                node.energy_doubt = node.energy.describe_doubt(self.energy_factors)
+                node.energy_doubts = node.energy.describe_doubts(self.energy_factors)
         return {name: node.deal.gpus for name, node in self._nodes.items() if node.nameless_ms}
 
     def writers(self) -> dict[str, dict[str, int]]:
@@ -252,11 +252,15 @@ class Samples:
             for name, node in self._nodes.items() if node.writers
         }  # fmt: skip
 
-    def doubtful_energies(self) -> dict[str, str]:
-        """Say of which nodes the energy is in another unit than joules, and why; once rows are dealt out."""
-        return {
-            name: node.energy_doubt for name, node in self._nodes.items() if node.energy_doubt is not None
-        }
+    def doubtful_energies(self) -> Iterator[tuple[str, str]]:
+        """Say of which nodes, and which of their GPUs, the energy is in another unit than joules, and why;
+        once rows are dealt out."""
+        for name, node in self._nodes.items():
+            by_doubt: dict[str, list[str]] = defaultdict(list)
+            for uuid, doubt in node.energy_doubts.items():
+                by_doubt[doubt].append(uuid)
+            for doubt, uuids in by_doubt.items():
+                yield (name if len(uuids) == len(node.last_ms) else f"{name}: {', '.join(uuids)}"), doubt
 
     def nodes(self) -> dict[str, int]:
         """Give the nodes and the milliseconds between their ticks."""
@@ -357,7 +361,7 @@ class Samples:
         if len(tick.gpus) == wanted or (is_last and len(tick.gpus) < wanted):
             for uuid, gpu in tick.gpus.items():
                 tick.gpus[uuid] = _with_memory_of_processes(gpu)
-                if node.energy_doubt is not None:
+                if (_NAMELESS if _NAMELESS in node.last_ms else uuid) in node.energy_doubts:
                     tick.gpus[uuid] = msgspec.structs.replace(tick.gpus[uuid], energy_j=None)
             yield tick
         else:

@@ -38,14 +38,16 @@ _SAME = {
     "时间": "time", "日付": "date", "日期": "date", "番号": "index", "编号": "index", "使用率": "util",
     "利用率": "util", "温度": "temp", "消費電力": "power", "電力": "power", "功耗": "power", "功率": "power",
     "メモリ": "mem", "メモリ使用量": "mem", "使用メモリ": "mem", "显存": "mem", "显存使用": "mem",
-    "已用显存": "mem",
+    "已用显存": "mem", "显卡": "index", "시간": "time", "사용률": "util", "메모리": "mem", "온도": "temp",
+    "전력": "power", "번호": "index", "время": "time", "загрузка": "util", "память": "mem",
+    "температура": "temp", "мощность": "power", "индекс": "index", "видеопамять": "mem",
 }  # fmt: skip
 _SILENT = frozenset({
-    "gpu", "gpus", "nvidia", "device", "cuda", "current", "gpucurrent", "cur", "value", "of", "in", "avg",
-    "mean", "de", "la", "del", "du",
+    "gpu", "gpus", "nvidia", "device", "cuda", "card", "current", "gpucurrent", "cur", "value", "of", "in",
+    "avg", "mean", "de", "la", "del", "du",
 })  # fmt: skip
 _UNITS = frozenset(unit for quantity in QUANTITIES.values() for unit in quantity.units if unit)
-_GPUS = ("gpu", "device", "cuda")
+_GPUS = ("gpu", "device", "cuda", "card")
 
 _SPELLINGS = {
     "time": "time|unix time|wall time|time stamp|time utc|local time|elapsed|elapsed time|relative time"

@@ -201,8 +201,11 @@ class Pages:
 
     def usage(self, query: Query, viewer: Viewer) -> str:
         """Show what was used, idle and paid in a time, of whom. Raises ``DutycycleError``."""
-        by, since, rows = self._usage_rows(query, viewer)
-        chosen = {"by": ",".join(by), "since": since, "namespace": query.get("namespace", "")}
+        asked, since, rows = self._usage_rows(query, viewer)
+        by, chosen = (
+            asked.columns,
+            {"by": ",".join(asked.by), "since": since, "namespace": query.get("namespace", "")},
+        )
         return self._render(
             "usage", viewer, title="Usage", by=by, since=since, rows=rows[:_MOST_ROWS], count=len(rows),
             charts=usage_charts(by, rows), ledger_ms=ledger_until(self._url, time.time_ns() // 1_000_000),
@@ -216,8 +219,10 @@ class Pages:
     def usage_file(self, form: str, query: Query, viewer: Viewer) -> bytes:
         """Write the same as a file for other programs, in the ledger's own units; ``form``: one of
         ``FORMATS``. Raises ``NotInstalledError`` for Parquet without pyarrow."""
-        by, _, rows = self._usage_rows(query, viewer)
-        columns = dict.fromkeys(by, ColumnType("text")) | dict.fromkeys(USAGE_SUMS, ColumnType("number"))
+        asked, _, rows = self._usage_rows(query, viewer)
+        columns = dict.fromkeys(asked.columns, ColumnType("text")) | dict.fromkeys(
+            USAGE_SUMS, ColumnType("number")
+        )
         writer: Format = FORMATS[form]()
         file = io.BytesIO()
         writer.write(file, columns, [writer.pack(columns, rows)])
@@ -279,7 +284,7 @@ class Pages:
 
     def _usage_rows(
         self, query: Query, viewer: Viewer
-    ) -> tuple[tuple[str, ...], str, Sequence[Mapping[str, Any]]]:
+    ) -> tuple[UsageQuery, str, Sequence[Mapping[str, Any]]]:
         by = tuple(filter(None, map(str.strip, query.get("by", "namespace").split(","))))
         if not by or len(set(by)) < len(by) or len(by) > 4:
             raise PageError(f"by={','.join(by)}: expected one to four names, each once, such as team,day")
@@ -289,7 +294,7 @@ class Pages:
             by=by, start_ms=start_ms, end_ms=end_ms, namespace=query.get("namespace") or None,
             namespaces=viewer.namespaces,
         )  # fmt: skip
-        return by, since, usage(self._url, asked)
+        return asked, since, usage(self._url, asked)
 
     def namespaces(self) -> set[str]:
         """Name those that are known now, and those of the records."""

@@ -105,9 +105,15 @@ class UsageQuery:
     gpu: str | None = None
     namespaces: Collection[str] | None = None
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Return the names of the columns of ``by``: of a label that is called as a sum is, another, which
+        no label has."""
+        return tuple(f"label {name}" if name in USAGE_SUMS else name for name in self.by)
+
 
 def usage(url: str, query: UsageQuery) -> list[Mapping[str, Any]]:
-    """Return a row for each group, with the columns ``query.by`` and ``USAGE_SUMS``, by GPU-seconds.
+    """Return a row for each group, with ``query.columns`` and ``USAGE_SUMS``, by GPU-seconds.
 
     Raises ``DutycycleError`` for a namespace or label that nobody has, and when the database cannot be read.
     """
@@ -129,8 +135,8 @@ def usage(url: str, query: UsageQuery) -> list[Mapping[str, Any]]:
             if (wanted := getattr(query, name)) is not None:
                 statement = statement.where(_usage.c[name] == wanted)
         sums_of_groups = connection.execute(statement.group_by(*named)).all()
-    rows = [dict(zip((*query.by, *USAGE_SUMS), row, strict=True)) for row in sums_of_groups]
-    return sorted(rows, key=lambda row: _order(row, query.by))
+    rows = [dict(zip((*query.columns, *USAGE_SUMS), row, strict=True)) for row in sums_of_groups]
+    return sorted(rows, key=lambda row: _order(row, query.columns))
 
 
 def hours_since(url: str) -> int | None:

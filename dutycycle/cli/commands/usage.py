@@ -62,15 +62,15 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     if args.format == "json":
         print_json(rows)
     elif args.format == "csv":
-        print_csv((*query.by, *USAGE_SUMS), rows)
+        print_csv((*query.columns, *USAGE_SUMS), rows)
     else:
         shown = [(header, cell) for header, cell in _COLUMNS if any(map(cell, rows))]
         cells = (
-            [*(group_text(name, row[name]) for name in query.by), *(cell(row) for _, cell in shown)]
+            [*(group_text(name, row[name]) for name in query.columns), *(cell(row) for _, cell in shown)]
             for row in rows
         )
         nothing = "nothing was used in this time, as far as is known"
-        print_table([*query.by, *(f"{header}>" for header, _ in shown)], cells, nothing)
+        print_table([*query.columns, *(f"{header}>" for header, _ in shown)], cells, nothing)
     return 0
 
 

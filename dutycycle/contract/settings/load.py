@@ -19,10 +19,11 @@ _FOR_TESTS = "DUTYCYCLE_TEST_"
 
 
 def load(environ: Mapping[str, str], flags: Mapping[str, str] | None = None) -> Settings:
-    """Return settings from flags (by field name) over environment variables over defaults.
+    """Return settings from flags (by field name) over environment variables, or the files that they name,
+    over defaults.
 
-    Raises ``SettingError`` that names the flag or variable, its value (unless that may hold a password),
-    and what would be right.
+    Raises ``SettingError`` where a variable and its file are both given, and else one that names the flag or
+    variable, its value (unless that may hold a password), and what would be right.
     """
     given = flags or {}
     values = {}
@@ -54,6 +55,11 @@ def _source(
     if name in flags:
         return "--" + flag.replace("_", "-"), flags[name]
     variable = PREFIX + name.upper()
+    if variable in environ and variable + "_FILE" in environ:
+        raise SettingError(
+            f"{variable} and {variable}_FILE are both set, and may differ: leave one of them out; a password "
+            "is better in a file"
+        )
     if variable in environ:
         return variable, environ[variable]
     if (path := environ.get(variable + "_FILE")) is not None:

@@ -263,14 +263,25 @@ def test_nothing_given_is_all_defaults() -> None:
     assert settings.node
 
 
-def test_a_flag_beats_a_variable_beats_a_file_beats_the_default(tmp_path: Path) -> None:
+def test_a_flag_beats_a_variable_or_a_file_and_these_beat_the_default(tmp_path: Path) -> None:
     file = tmp_path / "node"
     file.write_text("from-file\n", encoding="utf-8")
     from_file = {"DUTYCYCLE_NODE_FILE": str(file)}
-    from_variable = from_file | {"DUTYCYCLE_NODE": "from-variable"}
+    from_variable = {"DUTYCYCLE_NODE": "from-variable"}
     assert load(from_file).node == "from-file"
     assert load(from_variable).node == "from-variable"
-    assert load(from_variable, {"node": "from-flag"}).node == "from-flag"
+    for environ in (from_file, from_variable, from_file | from_variable):
+        assert load(environ, {"node": "from-flag"}).node == "from-flag"
+
+
+@pytest.mark.parametrize("name", ["DUTYCYCLE_SASL_PASSWORD", "DUTYCYCLE_RECORDS", "DUTYCYCLE_NODE"])
+@pytest.mark.parametrize("value", ["hunter2", ""])
+def test_a_variable_beside_its_file_is_refused(name: str, value: str, tmp_path: Path) -> None:
+    file = tmp_path / "value"
+    file.write_text("hunter3\n", encoding="utf-8")
+    with pytest.raises(SettingError, match=f"{name} and {name}_FILE are both set") as refused:
+        load({name: value, f"{name}_FILE": str(file)})
+    assert "hunter" not in str(refused.value)
 
 
 def test_other_variables_are_none_of_ours() -> None:

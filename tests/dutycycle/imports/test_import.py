@@ -768,6 +768,69 @@ def test_energy_in_another_unit_is_absent_and_told(
         assert "which no GPU draws, so it is in another unit: give its own" in errors
 
 
+@pytest.mark.parametrize(("factor", "unit"), [(1000, " mJ,"), (1 / 1000, " kJ,"), (1e7, "")])
+def test_of_a_gpu_whose_energy_is_odd_the_others_keep_theirs(
+    factor: float, unit: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [
+        f"{START_MS / 1000 + at},{gpu},{100 * at * (factor if gpu == 2 else 1):.4f},100"
+        for at in range(20) for gpu in range(8)
+    ]  # fmt: skip
+    log = write(tmp_path / "gpu-a.csv", ["time,index,energy,power", *lines])
+    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 0
+    errors = capsys.readouterr().err
+    assert "gpu-a: gpu-2: the energy grows by" in errors
+    assert f"it is in another unit than that of other GPUs{',' * bool(unit)}{unit} and is absent" in errors
+    gpus = [gpu for record in records(tmp_path / "t.jsonl") for gpu in record["gpus"]]
+    assert {gpu["index"] for gpu in gpus if "energy_j" in gpu} == {0, 1, 3, 4, 5, 6, 7}
+
+
+_AT = {"timestamp": "2026-03-04T10:00:00Z"}
+HOSTS: dict[str, Any] = {
+    "lists under names": {**_AT, "a": {"gpus": [{"util": 10}]}, "b": {"gpus": [{"util": 90}]}},
+    "lists deep under names": {
+        **_AT, "racks": {"r1": {"a": {"gpus": [{"util": 10}]}, "b": {"gpus": [{"util": 90}]}}},
+    },
+    "GPUs by number": {**_AT, "a": {"gpus": {"0": {"util": 10}}}, "b": {"gpus": {"0": {"util": 90}}}},
+    "hosts by name": {**_AT, "hosts": {"a": {"gpu0": {"util": 10}}, "b": {"gpu0": {"util": 90}}}},
+    "a list of nodes": {
+        **_AT, "nodes": [{"name": "a", "gpus": [{"util": 10}]}, {"name": "b", "gpus": [{"util": 90}]}],
+    },
+    "workers that say it": {
+        **_AT, "workers": {"0": {"hostname": "a", "gpu_util": 10}, "1": {"hostname": "b", "gpu_util": 90}},
+    },
+    "rows by host": {"a": [{**_AT, "util": 10, "index": 0}], "b": [{**_AT, "util": 90, "index": 0}]},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("content", HOSTS.values(), ids=HOSTS)
+def test_hosts_that_json_nests_are_several(content: Any, tmp_path: Path) -> None:
+    log = write(tmp_path / "all.json", [orjson.dumps(content).decode()])
+    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 0
+    samples = records(tmp_path / "t.jsonl")
+    assert {(one["node"], *(gpu["gpu_util_pct"] for gpu in one["gpus"])) for one in samples} == {
+        ("a", 10), ("b", 90)
+    }  # fmt: skip
+    assert not any("model" in gpu for one in samples for gpu in one["gpus"])
+
+
+NO_HOSTS: dict[str, Any] = {
+    "what a node does": {**_AT, "node": {"cpu": {"util": 3}, "mem": {"used": 5}}, "gpus": [{"util": 10}]},
+    "NUMA nodes": {**_AT, "nodes": [{"id": 0, "cpus": 8}, {"id": 1, "cpus": 8}], "gpus": [{"util": 10}]},
+    "GPUs of two makers": {
+        **_AT, "nvidia": {"gpus": [{"uuid": "GPU-1", "util": 1}]},
+        "amd": {"gpus": [{"uuid": "2", "util": 9}]},
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("content", NO_HOSTS.values(), ids=NO_HOSTS)
+def test_what_json_nests_beside_gpus_is_no_host(content: Any, tmp_path: Path) -> None:
+    log = write(tmp_path / "all.json", [orjson.dumps(content).decode()])
+    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 0
+    assert {one["node"] for one in records(tmp_path / "t.jsonl")} == {"all"}
+
+
 def test_the_energy_of_a_row_each_five_minutes_is_compared_too(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

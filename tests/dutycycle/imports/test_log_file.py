@@ -43,6 +43,42 @@ def test_lines_are_the_same_in_each_packing(suffix: str, encoding: str, end: str
     assert [number for number, _ in lines] == [1, 2, 3, 4]
 
 
+HEADINGS = {
+    "cp932": "時刻,番号,GPU使用率 [%]", "gb18030": "时间,编号,GPU利用率 [%]", "big5": "時間,index,使用率 [%]",
+    "euc-kr": "시간,번호,사용률 [%]", "koi8-r": "время,индекс,загрузка [%]",
+    "cp1251": "время;индекс;загрузка [%]",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("encoding", "heading"), HEADINGS.items(), ids=HEADINGS)
+def test_a_heading_is_read_in_the_encoding_in_which_it_has_known_words(
+    encoding: str, heading: str, tmp_path: Path
+) -> None:
+    text = f"{heading}\n2026-03-04 10:00:00,0,5 %\n"
+    assert "".join(line for _, line in read(tmp_path / "a", text.encode(encoding))) == text
+
+
+@pytest.mark.parametrize("encoding", ["iso8859-7", "iso8859-8", "tis-620"])
+def test_an_encoding_that_is_not_known_is_named_with_its_mend(encoding: str, tmp_path: Path) -> None:
+    words = {"iso8859-7": "ώρα,χρήση", "iso8859-8": "זמן,ניצול", "tis-620": "เวลา,การใช้งาน"}[encoding]
+    with pytest.raises(DutycycleError, match=r"iconv -f ENCODING -t UTF-8 .* --columns time=NAME"):
+        read(tmp_path / "a", f"{words}\n2026-03-04 10:00:00,5\n".encode(encoding))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Messzeit;Größe;Überlastung\n1;2;3\n",
+        "2026/03/04 10:00:00, C:\\用户\\python.exe, 50 %\n",
+        '{"process": "用户程序", "util": 3}\n',
+        "用户程序开始\ntimestamp, index\n",
+    ],
+)
+def test_other_letters_than_those_of_a_heading_are_left(text: str, tmp_path: Path) -> None:
+    content = text.encode("cp1252" if "Größe" in text else "gb18030")
+    assert len(read(tmp_path / "a", content)) == text.count("\n")
+
+
 @pytest.mark.parametrize(
     "written",
     [

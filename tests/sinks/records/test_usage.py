@@ -1,6 +1,7 @@
 """The ledger in SQL, on both databases: exactly once, priced, rolled up, and asked for."""
 
 from argparse import ArgumentParser
+from csv import DictReader
 from dataclasses import replace
 from datetime import UTC, datetime
 from math import nan
@@ -22,6 +23,7 @@ from sinks.records.rows import moment, rows_of
 from sinks.records.store import RecordsStore
 from sinks.records.usage import LEDGER_MEANS, NOBODY, NONE, UsageQuery, group_text, ledger_until, usage
 from tests.support.data.two_teams import HOUR_MS, two_teams
+from tests.support.sinks import made
 from tests.support.sinks.recording import derived, open_store, read_rows, write_all, write_records
 
 START_MS = 1_790_000_000_000 // (24 * HOUR_MS) * 24 * HOUR_MS
@@ -151,6 +153,19 @@ def test_a_team_has_what_its_pods_used_and_what_is_nobodys_is_there_too(
     assert rows[NOBODY]["cpu_s"] == pytest.approx(6 * 5400 - 2.5 * 5400 - 1800 - 1800)
     assert sum(row["energy_j"] for row in rows.values()) == pytest.approx((300 + 100 + 50) * 5390)
     assert list(rows) == ["nlp", NONE, "vision", NOBODY] or list(rows)[:2] == ["nlp", NONE]
+
+
+@pytest.mark.parametrize("label", ["gpu_s", "cost", "gpu_idle_cost"])
+def test_a_label_that_is_called_as_a_sum_has_a_column_of_its_own(
+    label: str, records_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_records(records_url, made.pod_peaks("p", {"labels": {label: "big"}}), hour(0, 60, 30))
+    parser = ArgumentParser()
+    add_arguments(parser)
+    args = parser.parse_args(["--by", label, "--format", "csv", "--since", "2026-09-01T00:00:00Z"])
+    assert run(args, replace(Settings(), records=records_url)) == 0
+    (printed,) = DictReader(capsys.readouterr().out.splitlines())
+    assert (printed[f"label {label}"], printed["gpu_s"]) == ("big", "60.0")
 
 
 def test_a_week_begins_on_its_monday(records_url: str) -> None:

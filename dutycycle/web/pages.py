@@ -202,10 +202,8 @@ class Pages:
     def usage(self, query: Query, viewer: Viewer) -> str:
         """Show what was used, idle and paid in a time, of whom. Raises ``DutycycleError``."""
         asked, since, rows = self._usage_rows(query, viewer)
-        by, chosen = (
-            asked.columns,
-            {"by": ",".join(asked.by), "since": since, "namespace": query.get("namespace", "")},
-        )
+        by = asked.columns
+        chosen = {"by": ",".join(asked.by), "since": since, "namespace": query.get("namespace", "")}
         return self._render(
             "usage", viewer, title="Usage", by=by, since=since, rows=rows[:_MOST_ROWS], count=len(rows),
             charts=usage_charts(by, rows), ledger_ms=ledger_until(self._url, time.time_ns() // 1_000_000),

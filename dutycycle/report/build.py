@@ -118,9 +118,9 @@ def _notes(gathered: Gathered, view: View, settings: Settings) -> Iterator[str]:
     if not view.gpus:
         yield "No GPU was measured."
     gaps = sum(
-        int((np.diff(gpu.ticks.times) > 2.5 * gpu.ticks.step_ms).sum())
+        int((np.diff(ticks.times) > 2.5 * ticks.step_ms).sum())
         for gpu in view.gpus
-        if gpu.ticks.step_ms
+        if (ticks := gpu.traced.frame.between(int(gpu.ticks.times[0]), int(gpu.ticks.times[-1]))).step_ms
     )
     if gaps:
         yield f"{gaps} gaps of more than two ticks in the samples of the GPUs; charts leave them open."

@@ -213,17 +213,16 @@ def _throttled(gathered: Gathered, codes: np.ndarray) -> dict[str, float] | None
     return shares
 
 
-def _cost(gpus: Iterable[GpuUse], settings: Settings) -> tuple[float | None, float | None]:
-    """Return what the GPUs' time and energy cost, and the part of it in which they did nothing."""
+def _cost(gpus: Sequence[GpuUse], settings: Settings) -> tuple[float | None, float | None]:
+    """Return what the GPUs' time and energy cost, and the time in which they did nothing, as far as that is
+    known; None where nothing of it is."""
     hour, kwh = settings.price_gpu_hour, settings.price_kwh
-    if hour is None and kwh is None:
-        return None, None
-    cost = idle = 0.0
-    for gpu in gpus:
-        of_time = (hour or 0.0) * gpu.seconds / _S_PER_HOUR
-        cost += of_time + (kwh or 0.0) * (gpu.energy_j or 0.0) / JOULES_PER_KWH
-        idle += of_time * (gpu.idle_s or 0.0) / gpu.seconds if gpu.seconds else 0.0
-    return cost, idle
+    of_time = None if hour is None or not gpus else hour * sum(gpu.seconds for gpu in gpus) / _S_PER_HOUR
+    joules = None if kwh is None else sum_of_known(gpu.energy_j for gpu in gpus)
+    of_energy = None if kwh is None or joules is None else kwh * joules / JOULES_PER_KWH
+    idle_s = None if hour is None else sum_of_known(gpu.idle_s for gpu in gpus)
+    idle = None if hour is None or idle_s is None else hour * idle_s / _S_PER_HOUR
+    return sum_of_known((of_time, of_energy)), idle
 
 
 def _verdicts(gathered: Gathered, view: View) -> Iterator[Verdict]:
@@ -294,7 +293,9 @@ def key_figures(facts: Facts, view: View) -> Iterator[tuple[str, str]]:
         if untouched := facts.total("untouched_s"):
             yield "Held without a process", seconds_text(untouched)
         if (energy := facts.total("energy_j")) is not None:
-            yield "GPU energy", joules_text(energy)
+            told = sum(gpu.energy_j is not None for gpu in facts.gpus)
+            of_some = "" if told == len(facts.gpus) else f", of {told} of {len(facts.gpus)} GPUs"
+            yield "GPU energy", joules_text(energy) + of_some
         high = max((gpu.util_max for gpu in facts.gpus if gpu.util_max is not None), default=None)
         if facts.util_mean is not None and high is not None:
             yield "GPU utilization", f"mean {facts.util_mean:.1f} %, max {high:.0f} %"

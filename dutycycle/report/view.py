@@ -9,10 +9,14 @@ from dutycycle.report.gather import Gathered, Plain, TracedGpu
 from dutycycle.traces.frames import Frame, FrameTicks
 from dutycycle.traces.subject import NAMED, TraceSubject, qualified, subject_of
 
+Span = tuple[int, int]
+"""Begins and ends at these milliseconds, both included."""
+
 
 @dataclass(frozen=True, slots=True)
 class GpuView:
-    """Holds one GPU that the report shows: its name there, and its ticks in the report's time."""
+    """Holds one GPU that the report shows: its name there, and its ticks in the report's time; of a job those
+    of the time in which one of its pods lived that used the GPU."""
 
     name: str
     traced: TracedGpu
@@ -35,9 +39,9 @@ class View:
     """Holds the subjects of a report, and its time, both ends included.
 
     ``subjects``: the keys of the pods and jobs whose insights count. ``others``: pods that used the same GPUs
-    meanwhile, whose use is in the figures of these GPUs too. ``is_of_one``: it is of one job or pod, so that
-    its GPUs can be set against what that one did. ``slices``: the ticks of MIG slices, of a job or pod those
-    that it was given.
+    at the same time, whose use is in the figures of these GPUs too. ``is_of_one``: it is of one job or pod,
+    so that its GPUs can be set against what that one did. ``slices``: the ticks of MIG slices, of a job or
+    pod those that it was given.
     """
 
     title: str
@@ -97,7 +101,11 @@ def _everything(gathered: Gathered, first_ms: int, last_ms: int) -> View:
         title=", ".join(nodes[:NAMED]) + (" …" if len(nodes) > NAMED else ""),
         first_ms=first_ms,
         last_ms=last_ms,
-        gpus=_gpu_views(gathered, gathered.gpus, first_ms, last_ms, _nodes_of(gathered.gpus.values())),
+        gpus=_gpu_views(
+            gathered,
+            {key: [(first_ms, last_ms)] for key in gathered.gpus},
+            _nodes_of(gathered.gpus.values()),
+        ),
         pods=[],
         hosts=_host_views(gathered, nodes, first_ms, last_ms),
         subjects=subjects,
@@ -113,6 +121,12 @@ def _of_subject(gathered: Gathered, subject: TraceSubject) -> View:
     mine = {key: gpu for key, gpu in gathered.gpus.items() if not uids.isdisjoint(gpu.users)}
     cgroups = {uid: frame for uid in uids if (frame := gathered.pods.get(uid)) is not None and len(frame)}
     first_ms, last_ms = _span_of(chosen, mine.values(), cgroups)
+    lives = {
+        pod.uid: _span_of([pod], mine.values(), {uid: of for uid, of in cgroups.items() if uid == pod.uid})
+        for pod in chosen
+        if any(pod.uid in gpu.users for gpu in mine.values())
+    }
+    had = {key: [lives[uid] for uid in gpu.users if uid in lives] for key, gpu in mine.items()}
     nodes = sorted({key[0] for key in mine} | {pod.node for pod in chosen})
     order = {pod.uid: (_replica(pod), pod.name) for pod in chosen}
     pods = [
@@ -123,9 +137,9 @@ def _of_subject(gathered: Gathered, subject: TraceSubject) -> View:
     ]
     others = {
         uid
-        for gpu in mine.values()
+        for key, gpu in mine.items()
         for uid, span in gpu.users.items()
-        if uid not in uids and span[0] <= last_ms and span[1] >= first_ms
+        if uid not in uids and any(span[0] <= life[1] and span[1] >= life[0] for life in had[key])
     }
     subjects = {f"pod/{pod.uid}": qualified(pod, pod.name) for pod in chosen}
     title = qualified(chosen[0], chosen[0].name if ref is None else ref.name)
@@ -135,7 +149,7 @@ def _of_subject(gathered: Gathered, subject: TraceSubject) -> View:
         title=title,
         first_ms=first_ms,
         last_ms=last_ms,
-        gpus=_gpu_views(gathered, mine, first_ms, last_ms, _ranks_of(mine.values(), subject)),
+        gpus=_gpu_views(gathered, had, _ranks_of(mine.values(), subject)),
         pods=pods,
         hosts=_host_views(gathered, nodes, first_ms, last_ms),
         subjects=subjects,
@@ -156,9 +170,7 @@ def _slices_of(
     ]
 
 
-def _span_of(
-    chosen: Sequence[Pod], gpus: Iterable[TracedGpu], cgroups: Mapping[str, Frame]
-) -> tuple[int, int]:
+def _span_of(chosen: Sequence[Pod], gpus: Iterable[TracedGpu], cgroups: Mapping[str, Frame]) -> Span:
     """Return the time from the first to the last that was measured of these pods. Raises
     ``DutycycleError``."""
     uids = {pod.uid for pod in chosen}
@@ -174,19 +186,20 @@ def _span_of(
 
 
 def _gpu_views(
-    gathered: Gathered, keys: Iterable[tuple[str, str]], first_ms: int, last_ms: int, names: Mapping[str, str]
+    gathered: Gathered, had: Mapping[tuple[str, str], Sequence[Span]], names: Mapping[str, str]
 ) -> list[GpuView]:
-    """Return GPUs in the order of ``names``: what to call the node, or the rank, of each GPU by its uuid."""
+    """Return GPUs in the order of ``names``: what to call the node, or the rank, of each GPU by its uuid.
+    ``had``: the times of each that count."""
     places = list(names.values())
     gpus = sorted(
-        (gathered.gpus[key] for key in keys),
-        key=lambda gpu: (places.index(names[gpu.uuid]), gpu.node, gpu.index),
+        ((gathered.gpus[key], spans) for key, spans in had.items()),
+        key=lambda item: (places.index(names[item[0].uuid]), item[0].node, item[0].index),
     )
     several = len(set(places)) > 1
     return [
         GpuView(f"{names[gpu.uuid]} gpu {gpu.index}" if several else f"gpu {gpu.index}", gpu, ticks)
-        for gpu in gpus
-        if len((ticks := gpu.frame.between(first_ms, last_ms)).times)
+        for gpu, spans in gpus
+        if len((ticks := gpu.frame.during(spans)).times)
     ]
 
 

@@ -31,8 +31,14 @@ class Frame:
 
     def between(self, first_ms: int, last_ms: int) -> "FrameTicks":
         """Return the ticks from ``first_ms`` to ``last_ms``, both included, in order, each once."""
+        return self.during([(first_ms, last_ms)])
+
+    def during(self, spans: Iterable[tuple[int, int]]) -> "FrameTicks":
+        """Return the same of several such times."""
         times, first = np.unique(np.frombuffer(self._times, np.int64), return_index=True)
-        chosen = (times >= first_ms) & (times <= last_ms)
+        chosen = np.zeros(len(times), np.bool_)
+        for first_ms, last_ms in spans:
+            chosen |= (times >= first_ms) & (times <= last_ms)
         values = {
             name: np.frombuffer(value, np.float64)[first][chosen] for name, value in self._values.items()
         }

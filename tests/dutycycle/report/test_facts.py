@@ -62,6 +62,26 @@ def test_what_it_costs(gathered: Gathered) -> None:
     )
 
 
+def test_cost_and_energy_that_nobody_tells_are_not_0() -> None:
+    def told(**fields: float) -> tuple[Facts, dict[str, str]]:
+        samples = [
+            nvml(at, [gpu(0, gpu_util_pct=0), gpu(1, **fields)], ts_ms=1000 * (1_770_000_000 + at))
+            for at in range(60)
+        ]
+        records = [record("nvml-samples", "a", sample, at) for at, sample in enumerate(samples)]
+        gathered = gather_records(records, Settings())
+        view = view_of(gathered)
+        of_view = facts_of(gathered, view, Settings(price_kwh=0.5))
+        return of_view, dict(key_figures(of_view, view))
+
+    facts, figures = told()
+    assert (facts.cost, facts.idle_cost) == (None, None)
+    assert "Cost" not in figures
+    facts, figures = told(power_w=600)
+    assert facts.cost == pytest.approx(0.5 * 0.01)
+    assert figures["GPU energy"] == "36.0 kJ, of 1 of 2 GPUs"
+
+
 def test_the_verdict_is_that_of_most_of_the_time_with_its_evidence(facts: Facts) -> None:
     line, _ = headline(facts)
     assert line.startswith("training (")

@@ -69,6 +69,19 @@ def test_all_may_be_of_one_job_or_of_several() -> None:
     assert [view.is_of_one for view in views] == [True, False, True]
 
 
+def test_a_gpu_is_a_jobs_while_a_pod_of_it_lives_that_used_it() -> None:
+    """A pod that failed began anew on another GPU, and somebody else had the first one then."""
+    samples = [gpus("a", at, g0=["p1"], g1=["p9"]) for at in range(10)]
+    samples += [gpus("a", at, g0=["p3"], g1=["p2"]) for at in range(12, 30)]
+    view = view_of(
+        given(pod("p1", "bert-0", "a", "bert"), pod("p2", "bert-1", "a", "bert"), *samples), job="bert"
+    )
+    assert [gpu.ticks.times.tolist() for gpu in view.gpus] == [
+        [1000 * at for at in range(10)], [1000 * at for at in range(12, 30)],
+    ]  # fmt: skip
+    assert view.others == []
+
+
 @pytest.mark.parametrize("name", ["bert", "ml/bert", "u-bert"])
 def test_a_job_has_the_gpus_of_its_pods_in_their_time(name: str) -> None:
     view = view_of(CLUSTER, job=name)

@@ -14,7 +14,7 @@ from dutycycle.contract.errors import DutycycleError
 from dutycycle.kube.client import Limits
 from dutycycle.kube.config import Impersonation, UnusableConfigError, of_user
 from dutycycle.kube.discovery import NODE, POD, Kind
-from dutycycle.kube.errors import KubeError, explain
+from dutycycle.kube.errors import BusyError, KubeError, explain
 from dutycycle.kube.heartbeat import LEASE
 from dutycycle.kube.objects import TableRow, opened
 from dutycycle.kube.references import Metadata, ObjectRef
@@ -41,6 +41,11 @@ class ForbiddenError(KubectlError):
             f"you may not {what}: ask for that permission, which the ClusterRole dutycycle-reader has{whom}"
         )
         self.user = user
+
+
+class FailedError(KubectlError):
+    """Says that the API server failed at this, such as a kind whose conversion webhook is away: other kinds
+    may do."""
 
 
 class NotThereError(KubectlError):
@@ -143,7 +148,9 @@ class Api:
             return ForbiddenError(what, user[0] if user else "")
         if error.reason == "404":
             return NotThereError(error.detail)
-        return KubectlError(explain(error, what, self._server.address))
+        words = explain(error, what, self._server.address)
+        alone = isinstance(error, BusyError) and not error.everything and error.reason.isdecimal()
+        return FailedError(words) if alone else KubectlError(words)
 
 
 def _pod_row(row: TableRow) -> ListedPod:

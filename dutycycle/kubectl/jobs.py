@@ -8,7 +8,7 @@ from dutycycle.contract.errors import SettingError
 from dutycycle.kube.discovery import POD, Kind
 from dutycycle.kube.references import Metadata
 from dutycycle.kubectl.annotations import Json, ours
-from dutycycle.kubectl.api import Api, ForbiddenError, KubectlError, NotThereError
+from dutycycle.kubectl.api import Api, FailedError, ForbiddenError, KubectlError, NotThereError
 
 # The usual versions; discovery says which one is served. In the order in which a bare name is looked for.
 OWNERS = (
@@ -63,17 +63,18 @@ class AnnotatedJob:
 
 @dataclass(slots=True)
 class Jobs:
-    """Looks for jobs of some kinds. ``denied``: what could not be listed, for a remark; ``there`` counts the
-    objects that were listed, annotated or not."""
+    """Looks for jobs of some kinds. ``denied`` and ``failed``: what could not be read, for a remark;
+    ``there`` counts the objects that were listed, annotated or not."""
 
     api: Api
     prefix: str
     denied: list[tuple[Kind, ForbiddenError]] = field(default_factory=list)
+    failed: list[FailedError] = field(default_factory=list)
     there: int = 0
 
     def annotated(self, namespace: str | None, selector: str | None) -> Iterator[AnnotatedJob]:
         """Yield those that carry annotations. Raises ``ForbiddenError`` where nothing at all may be
-        listed."""
+        listed, ``FailedError`` where nothing can."""
         listed = False
         for kind in named("", self.api.kinds()):
             try:
@@ -85,8 +86,10 @@ class Jobs:
                 listed = True
             except ForbiddenError as error:
                 self.denied.append((kind, error))
-        if self.denied and not listed:
-            raise self.denied[0][1]
+            except FailedError as error:
+                self.failed.append(error)
+        if not listed:
+            self._raise_why()
 
     def one(self, text: str, namespace: str) -> AnnotatedJob:
         """Return the job that ``bert`` or ``mpijob/bert`` means; of several, the one that carries
@@ -99,9 +102,8 @@ class Jobs:
             raise SettingError(f"{text} is a pod, and no job: see `kubectl dutycycle why {name}`")
         there = list(self._named(name, named(word, self.api.kinds()), namespace))
         carrying = [job for job in there if job.annotations] or there
-        if not carrying and self.denied:
-            raise self.denied[0][1]
         if not carrying:
+            self._raise_why()
             what = f"{word} {name}" if word else f"job {name} of any kind that is known"
             raise NotThereError(f"there is no {what} in namespace {namespace}")
         if len(carrying) > 1:
@@ -110,6 +112,12 @@ class Jobs:
         while not job.annotations and (owner := self._owner_of(job)) is not None:
             job = owner
         return job
+
+    def _raise_why(self) -> None:
+        """Raise what kept us from reading a kind, if anything did."""
+        errors: list[KubectlError] = [*(error for _, error in self.denied), *self.failed]
+        if errors:
+            raise errors[0]
 
     def _owner_of(self, job: AnnotatedJob) -> AnnotatedJob | None:
         """Return the object that controls it, if there is one that may be read."""
@@ -132,6 +140,9 @@ class Jobs:
                 continue
             except ForbiddenError as error:
                 self.denied.append((kind, error))
+                continue
+            except FailedError as error:
+                self.failed.append(error)
                 continue
             yield AnnotatedJob(kind, meta, ours(meta.get("annotations"), self.prefix))
 

@@ -112,6 +112,7 @@ def top_jobs(api: Api, args: argparse.Namespace) -> Answer:
         kind, error = looking.denied[0]
         what = f"list {kinds}{scope_of(kind, args.namespace)}"
         answer.remarks.append(f"left out: {ForbiddenError(what, error.user)}")
+    answer.remarks += [f"left out: {failure}" for failure in looking.failed]
     return answer
 
 

@@ -34,12 +34,23 @@ def test_a_worker_reaches_kafka_and_only_who_needs_more_gets_more() -> None:
         if rule["ports"] == [{"protocol": "TCP", "port": "https"}]
     )  # fmt: skip
     assert ingress["from"] == [{"podSelector": {}}]
+    assert ports(render({"networkPolicy": {"dnsPorts": [53, 5353]}}), "-streams") == {53, 5353, 9092, 9093}
     silent = render({"sinks": {"annotations": {"enabled": False}}})
     assert ports(silent, "-sinks") == {53, 9092, 9093}
     assert not [one for one in silent if one["kind"].startswith("ValidatingAdmission")]
     assert not [
         one for one in silent if one["metadata"]["name"] == "dutycycle-sinks" and "Role" in one["kind"]
     ]
+
+
+def test_a_list_of_no_ports_lets_nothing_out_and_not_everything() -> None:
+    """A rule without ports is one for all of them."""
+    none = {"dnsPorts": [], "kafkaPorts": [], "databasePorts": [], "prometheusPorts": [], "apiServerPorts": []}
+    things = render(FULL | {"networkPolicy": none})
+    policies = [one["spec"] for one in things if one["kind"] == "NetworkPolicy"]
+    assert all(rule["ports"] for policy in policies for rule in policy["egress"])
+    assert ports(things, "-sinks") == {9093}
+    assert ports(things, "-web") == {9093, 9443}
 
 
 def test_who_answers_is_let_in_and_nobody_else() -> None:

@@ -140,6 +140,7 @@ _RULES: dict[str, Object] = {
     "port": _PORT,
     "prefix": _matching(_DNS, maxLength=253),
     "priorityClassName": _matching(f"|{_DNS}"),
+    "dnsPorts": _list(_PORT),
     "prometheusPorts": _list(_PORT),
     "pullPolicy": _one_of("Always", "IfNotPresent", "Never"),
     "pullSecrets": _list(_object("name", name=_matching(_DNS))),

@@ -35,6 +35,8 @@ def test_a_worker_reaches_kafka_and_only_who_needs_more_gets_more() -> None:
     )  # fmt: skip
     assert ingress["from"] == [{"podSelector": {}}]
     assert ports(render({"networkPolicy": {"dnsPorts": [53, 5353]}}), "-streams") == {53, 5353, 9092, 9093}
+    old = {"networkPolicy": {"dnsPorts": None}}  # as with --reuse-values of a release that had none
+    assert ports(render(old), "-streams") == {53, 9092, 9093}
     silent = render({"sinks": {"annotations": {"enabled": False}}})
     assert ports(silent, "-sinks") == {53, 9092, 9093}
     assert not [one for one in silent if one["kind"].startswith("ValidatingAdmission")]

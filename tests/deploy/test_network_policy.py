@@ -47,7 +47,8 @@ def test_a_worker_reaches_kafka_and_only_who_needs_more_gets_more() -> None:
 
 def test_a_list_of_no_ports_lets_nothing_out_and_not_everything() -> None:
     """A rule without ports is one for all of them."""
-    none = {"dnsPorts": [], "kafkaPorts": [], "databasePorts": [], "prometheusPorts": [], "apiServerPorts": []}
+    kinds = ("dns", "kafka", "database", "prometheus", "apiServer")
+    none: Object = {f"{kind}Ports": [] for kind in kinds}
     things = render(FULL | {"networkPolicy": none})
     policies = [one["spec"] for one in things if one["kind"] == "NetworkPolicy"]
     assert all(rule["ports"] for policy in policies for rule in policy["egress"])

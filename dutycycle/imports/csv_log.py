@@ -4,7 +4,7 @@ import csv
 import re
 import shlex
 import unicodedata
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import Any
@@ -52,6 +52,9 @@ _PARTED = re.compile(r"\d['’\s]\d{3}(?!\d)").search
 """A line in which a number may have its thousands parted by a space or an apostrophe."""
 _BEGINS_LIKE_A_NUMBER = re.compile(r"[-+.]?\d").match
 _NAMES_A_RUN = re.compile(r" - (?:system[./]|_[a-z])").search
+_MOST_MOMENTS = 10_000
+_LEAST_DOUBLES = 3
+_IS_A_NAME = re.compile(r"[A-Za-z].*|\d+(?:\.\d+){3}(?::\d+)?").fullmatch
 _NO_TIME = "no column of time: name it (--columns time=NAME,…), or give --start, when the log begins"
 
 
@@ -117,6 +120,49 @@ class _MemoryShare:
         self.is_seen = self.is_seen or (is_same and share >= _SOME_MEMORY)
 
 
+@dataclass
+class _RowsApart:
+    """Finds a column that is not used, and whose names set rows of one GPU and moment apart: they are of
+    several machines, perhaps. ``columns``: those that are not used, by their place."""
+
+    columns: dict[int, str] = field(default_factory=dict)
+    _cells: dict[Hashable, Sequence[str]] = field(default_factory=dict)
+    _names: dict[int, list[str]] = field(default_factory=dict)
+    """By column, of the rows that are such: both names."""
+
+    def begin(self, columns: dict[int, str]) -> None:
+        """Begin below another heading."""
+        self.columns = columns
+        self._cells.clear()
+        self._names = {position: [] for position in columns}
+
+    def take(self, row: Hashable, cells: Sequence[str]) -> str | None:
+        """Take a row, of the GPU and moment that ``row`` is; return what there is to say, once."""
+        if not self._names or len(self._cells) >= _MOST_MOMENTS:
+            return None
+        before = self._cells.setdefault(row, cells)
+        if before is cells:
+            return None
+        for position, names in list(self._names.items()):
+            if before[position] == cells[position] or not _IS_A_NAME(cells[position]):
+                del self._names[position]
+            else:
+                names += [before[position], cells[position]]
+        # Of what each row has another, such as a text, no name comes again.
+        found = [
+            position for position, names in self._names.items()
+            if len(names) >= 2 * _LEAST_DOUBLES and len(set(names)) < len(names)
+        ]  # fmt: skip
+        if not found:
+            return None
+        self._names.clear()
+        name = self.columns[found[0]]
+        return (
+            f"rows of one GPU and moment have another {name}, which is not used: they count as one GPU; if "
+            f"it is the machine, give --columns node={name}"
+        )
+
+
 class CsvReader:
     """Reads lines with commas, semicolons, tabs, bars or spaces under a heading, which may come again.
 
@@ -141,6 +187,7 @@ class CsvReader:
             self.notes.remarks[self._decimal.remark] = None
         self._amounts: set[int] = set()
         self._held = HeldShares()
+        self._apart = _RowsApart()
         self._doubtful: list[tuple[int, Column]] = []
         self._memory_shares: dict[str, _MemoryShare] = {}
         self._columns: dict[int | None, list[tuple[int, Column]]] = {}
@@ -318,6 +365,10 @@ class CsvReader:
         self.notes.unused = tuple(
             split_unit(cell)[0] for position, cell in enumerate(cells) if position not in used and cell
         )
+        self._apart.begin({
+            position: split_unit(cell)[0] for position, cell in enumerate(cells)
+            if position not in used and cell and columns.keys() == {None}
+        })  # fmt: skip
         self._columns = {
             gpu: [(position, column) for _, position, column in of_gpu.values()]
             for gpu, of_gpu in columns.items()
@@ -416,6 +467,9 @@ class CsvReader:
         else:
             self._check_identity(shared, cells)
             rows = [shared]
+            gpu = tuple(shared.get(name) for name in ("uuid", "index", "pid"))
+            if remark := self._apart.take((ts_ms, node, gpu), cells):
+                self.notes.remarks[remark] = None
         rows = [{name: value for name, value in row.items() if value is not None} for row in rows]
         for row in rows:
             complete(row)

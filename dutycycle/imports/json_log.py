@@ -125,10 +125,27 @@ def _records(value: Any) -> Iterator[Any]:
         gpus = _pop(lists, lambda name, members: _LIST_OF_GPUS(_last(name)))
         timed = _pop(lists, lambda name, rows: not _has_time(flat) and _has_time(rows[0]))
         flat |= dict.fromkeys(lists)  # their names are told as those of what is not used
-        if not hosts and not gpus and not timed:
-            yield flat
-        for record in chain(_of_hosts(hosts), _of_timed_lists(timed), _of_gpus(gpus)):
-            yield flat | record
+        lines = chain(_of_hosts(hosts), _of_timed_lists(timed), _of_gpus(gpus))
+        for record in lines if hosts or gpus or timed else [{}]:
+            yield from _of_each_place(flat | record)
+
+
+def _of_each_place(record: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Give an object for each GPU, or time, where it has the figures of all in lists: GPUs in the order of
+    their numbers, where none of the lists tells these. One with lists of several lengths stays as it is."""
+    lists = {
+        name: value for name, value in record.items()
+        if isinstance(value, list) and not any(isinstance(cell, dict | list) for cell in value)
+        and (meaning := read_meaning(name)) is not None and meaning.gpu is None
+    }  # fmt: skip
+    fields = {meaning.field for name in lists if (meaning := read_meaning(name)) is not None}
+    lengths = {len(cells) for cells in lists.values()}
+    if not fields - _NO_FIGURES or len(lengths) > 1 or 0 in lengths:
+        yield record
+        return
+    for place, cells in enumerate(zip(*lists.values(), strict=True)):
+        number = {} if fields & {*_IDENTITY, "time"} else {"index": place}
+        yield number | record | dict(zip(lists, cells, strict=True))
 
 
 def _of_hosts(hosts: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
@@ -299,6 +316,13 @@ def _are_gpus(value: Mapping[str, Any]) -> bool:
     )
 
 
+def _numbered(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the objects whose names are numbers, where others beside them are none: they are of GPUs, if each
+    has figures of one."""
+    objects = {name: part for name, part in value.items() if isinstance(part, dict)}
+    return objects if all(name.isdecimal() and _fields_in(part) for name, part in objects.items()) else {}
+
+
 def _gpu_of_list(name: str) -> dict[str, str]:
     """Give which GPU the rows of a list are of, where its name tells that."""
     last, number = _last(name), _GPU_NUMBER(name)
@@ -316,6 +340,9 @@ def _flatten(name: str, value: Any, flat: dict[str, Any], lists: dict[str, list[
                 {"uuid" if inner in uuids else "index": inner, **part} for inner, part in gpus.items()
             ]
             value = {inner: part for inner, part in value.items() if inner not in gpus}
+        elif not name and (numbered := _numbered(value)):
+            lists["gpus"] = [{"index": inner, **part} for inner, part in numbered.items()]
+            value = {inner: part for inner, part in value.items() if inner not in numbered}
         if _HOSTS(_last(name)) and value and all(map(_fields_in, value.values())):
             lists[name] = [
                 {"id": inner, **(part if isinstance(part, dict) else {"gpus": part})}

@@ -85,13 +85,15 @@ _OTHER_FORMATS = (
     (re.compile(r"=+ *ROCm").match,
      "is text of rocm-smi: give CSV with a heading, and --columns util=NAME,mem_used=NAME[MiB]"),
     (re.compile(r'\{"topic": ?"').match, "is a trace already: dutycycle replay FILE"),
-    (re.compile(r'\{"status": ?"(?:success|error)"').match,
+    (re.compile(r'\{"status": ?"(?:success|error)"|\{"(?:data": ?\{")?resultType"|\[?\{"metric": ?\{').match,
      "is an answer of Prometheus: see dutycycle record --from-prometheus"),
     (re.compile(r'\{.*"traceEvents"').match, "is a profile: dutycycle profile FILE"),
-    (re.compile(r"# (HELP|TYPE) ").match,
+    (re.compile(r"# (HELP|TYPE) |[A-Za-z_:][\w:]*\{(?:\w+=\"[^\"]*\",? ?)+\} [-+\dNI]").match,
      "is a page of a Prometheus exporter: see dutycycle record --from-prometheus"),
     (re.compile(r"\S+ +[A-Z][a-z]{2} +[A-Z][a-z]{2} +\d+ [\d:]{8} \d{4} +\d+\.[\d.]+$").match,
      f"is text of gpustat: {_SMI}"),
+    (re.compile(r"[\w.-]+(?:,[\w.-]+=[^ ,]+)+ [\w.-]+=\S+ \d{10,19}$").match,
+     "is line protocol of InfluxDB: write its values as CSV with a heading, a column each"),
     (re.compile(r":W&B").match, "is a run of Weights & Biases: dutycycle import wandb FILE"),
 )  # fmt: skip
 """How a log begins that no reader reads, and what to do with it."""

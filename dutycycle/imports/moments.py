@@ -34,6 +34,9 @@ _HALF_DAY = re.compile(
     r"(.*?)(\d{1,2})(:\d\d(?::\d\d(?:[.,]\d+)?)?) ?([AaPp])\.? ?[Mm]\b\.?(.*)", re.DOTALL
 ).fullmatch
 _MONTH_NAME = re.compile(r"(\d{1,2})[- /]([A-Z][a-z]{2})[a-z]*[- /](\d{4})(.*)", re.DOTALL).fullmatch
+_MONTH_FIRST = re.compile(r"^([A-Z][a-z]{2})[a-z]*\.? (\d{1,2}),? (\d{4}),?")
+_TIME_FIRST = re.compile(r"^(\d{1,2}:\d\d(?::\d\d(?:[.,]\d+)?)?) (\d{1,4}[-./]\d{1,2}[-./]\d{1,4})$")
+"""As some scripts and spreadsheets write them: the rest is as in the order that others have."""
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _SECONDS = {"s": 1, "sec": 1, "secs": 1, "second": 1, "seconds": 1, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 _LEAST_EPOCH_S = 1e8
@@ -137,6 +140,7 @@ class Clock:
             text = f"{before}{of_24:02}{minutes}{rest}"
         bracketed = _BRACKETED(text)
         text = bracketed[1] if bracketed else text
+        text = _MONTH_FIRST.sub(r"\2 \1 \3", _TIME_FIRST.sub(r"\2 \1", text))
         slashed, named, of_day, of_name = (
             match(text) for match in (_SLASHED, _MONTH_NAME, _DAY_OF_WEEK, _OF_A_NAME)
         )

@@ -22,9 +22,12 @@ _BUS = re.compile(r"(?P<domain>[0-9a-fA-F]{1,8}):(?P<place>[0-9a-fA-F]{2}:[0-9a-
 _UUID = re.compile(
     r"(?P<kind>GPU|MIG)-(?P<digits>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})", re.IGNORECASE
 ).fullmatch
+_OF_ALL = frozenset({"all", "avg", "average", "mean", "max", "min", "overall", "sum", "total"})
+"""What stands in place of a GPU in a row that says something of all."""
+_MODEL = re.compile(r"(?:NVIDIA|AMD|Intel|Tesla|GeForce|Quadro|Radeon) .+", re.IGNORECASE).fullmatch
 _WRITTEN = {"mib": "MiB", "w": "W", "mhz": "MHz", "j": "J"}
-_LEAST_MIB = 512
-"""No GPU that is measured has less memory."""
+_LEAST_MIB, _MOST_MIB = 512, 2 * 1024 * 1024
+"""No GPU that is measured has less memory, and none has yet more than a part of this."""
 _NUMBER = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(\S.*)?").fullmatch
 _UNMEASURED = frozenset(
     {"", "-", "--", "?", "n/a", "na", "nan", "none", "null", "err", "err!", "error", "unknown",
@@ -127,7 +130,9 @@ class Notes:
         for (name, column), values in self.bare.items():
             unit, most, own = "", values.most, _WRITTEN.get(values.usual, values.usual)
             what = f"is from 0 to {most:g} and was taken for {own}: if that is another"
-            if values.absent * 2 >= values.count:
+            if own == "MiB" and most > _MOST_MIB:
+                unit = "KiB"
+            elif values.absent * 2 >= values.count:
                 unit = {"MiB": "B", "W": "mW", "MHz": "kHz", "J": "mJ"}.get(own, "")
                 what = f"has no unit, and in {own} most of its values are of no GPU: if it is another"
             elif own == "MiB" and most < (_LEAST_MIB if name == "mem_total_bytes" else GIB / MIB):
@@ -200,6 +205,7 @@ class Quantity:
 
 _BYTES = {
     "mib": MIB, "mb": MIB, "m": MIB, "gib": GIB, "gb": GIB, "g": GIB, "kib": _KIB, "kb": _KIB,
+    "tib": 1024 * GIB, "tb": 1024 * GIB,
     "mio": MIB, "mo": MIB, "gio": GIB, "go": GIB, "kio": _KIB, "ko": _KIB, "b": 1, "byte": 1, "bytes": 1,
 }  # fmt: skip
 """MB and GB are what programs around nvidia-smi call its MiB."""
@@ -320,6 +326,8 @@ class Column:
             except ValueError as error:
                 raise ValueError(f"{cell!r} is no {self.field}") from error
         if self.field == "index" and not _NUMBER(cell):
+            if cell.lower() in _OF_ALL:
+                raise ValueError(f"is of no GPU, but of several: {self.name} is {cell}")
             index = _INDEX(cell)  # a column ``gpu`` may have names or uuids
             return int(index[1]) if index else read_uuid(cell)
         return self._read_amount(cell, quantity)
@@ -393,12 +401,13 @@ def read_cells(cells: Sequence[tuple[Column, str]], notes: Notes) -> list[Any]:
 def complete(fields: dict[str, Any]) -> None:
     """Replace fields that ``Gpu`` does not have by those that they tell: in place.
 
-    A GPU that is told by a text instead of its number has that as its uuid. Free memory and one of used and
+    A GPU that is told by a text instead of its number has that as its uuid, but for a model, of which there
+    may be several. Free memory and one of used and
     total tell the other, and so does a percentage of the total. Where a process is named, used memory is its
     own.
     """
     if isinstance(fields.get("index"), str):
-        fields.setdefault("uuid", fields.pop("index"))
+        fields.setdefault("model" if _MODEL(fields["index"]) else "uuid", fields.pop("index"))
     free, reserved = fields.pop("mem_free_bytes", None), fields.pop("mem_reserved_bytes", None)
     share = fields.pop("mem_used_pct", None)
     used, total = fields.get("mem_used_bytes"), fields.get("mem_total_bytes")

@@ -7,7 +7,7 @@ words: in ``sft-1 - system/gpu.0.memory`` there is the share of time in which me
 """
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dutycycle.contract.catalogue import GPU_ROWS, unit_of
 from dutycycle.contract.errors import DutycycleError
@@ -53,7 +53,8 @@ _SPELLINGS = {
     "time": "time|unix time|wall time|time stamp|time utc|local time|elapsed|elapsed time|relative time"
     "|seconds|t|runtime|query time",
     "date": "date",
-    "node": "hostname|host|node|nodename|node name|host name",
+    "node": "hostname|host|node|nodename|node name|host name|machine|machine name|server|server name"
+    "|computer name|host ip|node ip|ip address|ip",
     "uuid": "uuid|pcie bus id|bus id",
     "index": "index",
     "model": "name|product name|model|product|model name",
@@ -97,6 +98,11 @@ WANDB_FIELDS: dict[str, tuple[str, str | None]] = {
 _OF_WANDB = re.compile(
     r"(?:(?P<run>.+) - )?system[./]gpu\.(?P<gpu>\d+)\.(?P<name>\w+?)(?P<bound>__MIN|__MAX)?"
 ).fullmatch
+_OF_NVITOP = re.compile(
+    r"(?:[^/]+/)?(?:cuda:\d+ \()?gpu:(?P<gpu>\d+)\)?/(?P<name>[^/]+)/(?P<statistic>mean|min|max|last)"
+).fullmatch
+_TIME_OF_NVITOP = re.compile(r"[^/]+/timestamp").fullmatch
+"""As its collector of metrics names them, which has statistics of each interval."""
 _TIME_OF_WANDB = re.compile(r"(?P<run>.+) - _timestamp").fullmatch
 """A column of a table that W&B's page exports, or its API, which names no run. ``bound``: of the runs that a
 chart has grouped, or of the moments that it has joined."""
@@ -136,6 +142,8 @@ def read_meaning(name: str) -> Meaning | None:
             return None
         rank = list(WANDB_FIELDS).index(of_wandb["name"])
         return Meaning(*field_and_unit, int(of_wandb["gpu"]), rank, names_gpu=True, run=of_wandb["run"])
+    if (of_nvitop := _read_nvitop(name)) is not None:
+        return of_nvitop
     bare, unit = split_unit(name)
     words, gpu, names_gpu = _read_words(bare)
     behind = None
@@ -153,6 +161,15 @@ def read_meaning(name: str) -> Meaning | None:
     if behind is not None and behind not in QUANTITIES[field].units:
         return None  # such as ``power_s``
     return Meaning(field, unit or behind, gpu, rank, names_gpu)
+
+
+def _read_nvitop(name: str) -> Meaning | None:
+    """Tell what a column of nvitop's collector means; None for other names, and for what is no mean."""
+    if _TIME_OF_NVITOP(name):
+        return Meaning("time", None)
+    match = _OF_NVITOP(name)
+    meaning = read_meaning(match["name"]) if match and match["statistic"] == "mean" else None
+    return replace(meaning, gpu=int(match["gpu"]), names_gpu=True) if match and meaning else None
 
 
 def may_be_share_of_memory(name: str) -> bool:

@@ -274,6 +274,11 @@ SPELLINGS = {
     "mem_clock_mhz": ("1215", {"mem_clock_mhz": 1215}),
     "utilization_memory_pct": ("31", {"mem_copy_util_pct": 31}),
     "utilization.jpeg [%]": ("7 %", {"jpeg_util_pct": 7}),
+    "machine/gpu:0/gpu_utilization (%)/mean": ("50", {"index": 0, "gpu_util_pct": 50}),
+    "cuda:0 (gpu:3)/memory_used (MiB)/mean": ("512", {"index": 3, "mem_used_bytes": 512 * MIB}),
+    "GPU use (%)": ("50", {"gpu_util_pct": 50}),
+    "card1.GPU use (%)": ("50", {"index": 1, "gpu_util_pct": 50}),
+    "gpu_mem_total [TiB]": ("0.25", {"mem_total_bytes": 256 * 1024 * MIB}),
     "utilization.ofa [%]": ("3 %", {"ofa_util_pct": 3}),
 }
 
@@ -290,7 +295,8 @@ def test_usual_spellings_are_known(name: str, cell: str, fields: dict[str, objec
     [
         "cpu_util", "cpu_memory_used", "ram_used", "temperature.gpu.max", "clocks.max.sm [MHz]",
         "fan.speed [%]",
-        "power.max_limit [W]", "loss", "train_time", "pcie.link.gen.max", "count",
+        "gpu:0/gpu_utilization (%)/max", "power.max_limit [W]", "loss", "train_time", "pcie.link.gen.max",
+        "count",
     ],
 )  # fmt: skip
 def test_what_is_of_something_else_is_not_used(name: str) -> None:
@@ -304,7 +310,7 @@ def test_what_is_of_something_else_is_not_used(name: str) -> None:
     [
         ("gpu", "3", {"index": 3}), ("device", "cuda:3", {"index": 3}), ("gpu_id", "GPU 3", {"index": 3}),
         ("cuda_device", "3", {"index": 3}), ("gpu", "GPU-6f1c", {"uuid": "GPU-6f1c"}),
-        ("gpu", "NVIDIA A100", {"uuid": "NVIDIA A100"}), ("gpu_uuid", "GPU-6f1c", {"uuid": "GPU-6f1c"}),
+        ("gpu", "NVIDIA A100", {"model": "NVIDIA A100"}), ("gpu_uuid", "GPU-6f1c", {"uuid": "GPU-6f1c"}),
     ],
 )  # fmt: skip
 def test_a_gpu_is_told_by_its_number_or_by_a_text(name: str, cell: str, identity: dict[str, object]) -> None:
@@ -664,6 +670,7 @@ BARE = [
     ("milliwatts", "power", ["100500", "101500", "99"], "--columns power_w=power[mW]"),
     ("a slip of the counter", "power", ["100", "101500", "99"], None),
     ("GB", "memory_total", ["80", "80"], "--columns mem_total_bytes=memory_total[GiB]"),
+    ("KiB", "memory_used", ["10485760", "10485761"], "--columns mem_used_bytes=memory_used[KiB]"),
     ("parts of GB", "memory_used", ["1.5", "2"], "--columns mem_used_bytes=memory_used[GiB]"),
     ("an idle GPU", "memory_used", ["0", "4"], None),
     ("MiB", "memory_total", ["81920", "81920"], None),

@@ -814,6 +814,77 @@ def test_hosts_that_json_nests_are_several(content: Any, tmp_path: Path) -> None
     assert not any("model" in gpu for one in samples for gpu in one["gpus"])
 
 
+GPUS: dict[str, Any] = {
+    "figures in lists": {**_AT, "gpu_util": [10, 90], "gpu_mem_used_mb": [1, 2], "loss": 0.5},
+    "figures in lists beside numbers": {**_AT, "index": [0, 1], "gpu_util": [10, 90]},
+    "names that are numbers": {**_AT, "0": {"util": 10}, "1": {"util": 90}},
+    "cards": {**_AT, "card0": {"GPU use (%)": "10"}, "card1": {"GPU use (%)": "90"}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("content", GPUS.values(), ids=GPUS)
+def test_gpus_of_a_moment_in_one_object_are_several(content: Any, tmp_path: Path) -> None:
+    log = write(tmp_path / "all.json", [orjson.dumps(content).decode()])
+    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 0
+    ((first, second),) = (one["gpus"] for one in records(tmp_path / "t.jsonl"))
+    assert [(gpu["index"], gpu["gpu_util_pct"]) for gpu in (first, second)] == [(0, 10), (1, 90)]
+
+
+def test_lists_of_figures_beside_a_list_of_times_are_of_these(tmp_path: Path) -> None:
+    times = [START_MS / 1000 + at for at in range(3)]
+    content = {"run": "a", "time": times, "gpu_util": [10, 20, 30]}
+    log = write(tmp_path / "all.json", [orjson.dumps(content).decode()])
+    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 0
+    samples = records(tmp_path / "t.jsonl")
+    assert [[gpu["gpu_util_pct"] for gpu in one["gpus"]] for one in samples] == [[10], [20], [30]]
+
+
+def test_a_row_of_all_gpus_is_of_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [f"{START_MS / 1000 + at},{gpu},50" for at in range(3) for gpu in ("0", "1", "all", "AVG")]
+    log = write(tmp_path / "gpu-a.csv", ["time,gpu,util", *lines])
+    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 0
+    assert "gpu-a.csv:4: is of no GPU, but of several: gpu is all" in capsys.readouterr().err
+    assert {gpu["uuid"] for one in records(tmp_path / "t.jsonl") for gpu in one["gpus"]} == {"gpu-0", "gpu-1"}
+
+
+def test_gpus_that_are_told_by_their_model_are_dealt_out(tmp_path: Path) -> None:
+    lines = [f"{START_MS / 1000 + at},NVIDIA H200 NVL,{10 + gpu}" for at in range(9) for gpu in range(2)]
+    log = write(tmp_path / "gpu-a.csv", ["time,gpu,util", *lines])
+    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 0
+    gpus = [gpu for one in records(tmp_path / "t.jsonl") for gpu in one["gpus"]]
+    assert {(gpu["index"], gpu["model"], gpu["gpu_util_pct"]) for gpu in gpus} == {
+        (0, "NVIDIA H200 NVL", 10), (1, "NVIDIA H200 NVL", 11)
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("column", ["machine", "server", "host_ip"])
+def test_other_words_for_a_machine_are_known(column: str, tmp_path: Path) -> None:
+    lines = [f"{START_MS / 1000 + at},10.0.0.{n},0,{n}" for at in range(3) for n in (1, 2)]
+    log = write(tmp_path / "all.csv", [f"time,{column},gpu,util", *lines])
+    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 0
+    assert {one["node"] for one in records(tmp_path / "t.jsonl")} == {"10.0.0.1", "10.0.0.2"}
+
+
+@pytest.mark.parametrize(
+    ("cells", "is_told"),
+    [(("rack-1", "rack-2"), True), (("same", "same"), False), (("1", "2"), False), (None, False)],
+)
+def test_a_column_that_sets_rows_of_one_gpu_apart_is_told(
+    cells: tuple[str, str] | None, is_told: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One of machines has the same names again and again; numbers and texts of each row have not."""
+    lines = [
+        f"{START_MS / 1000 + at},0,{(cells or (f'step {2 * at}', f'step {2 * at + 1}'))[n]},{n}"
+        for at in range(9) for n in (0, 1)
+    ]  # fmt: skip
+    log = write(tmp_path / "all.csv", ["time,gpu,place,util", *lines])
+    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 0
+    told = (
+        "rows of one GPU and moment have another place, which is not used: they count as one GPU; if it is "
+    )
+    assert (f"{told}the machine, give --columns node=place" in capsys.readouterr().err) == is_told
+
+
 NO_HOSTS: dict[str, Any] = {
     "what a node does": {**_AT, "node": {"cpu": {"util": 3}, "mem": {"used": 5}}, "gpus": [{"util": 10}]},
     "NUMA nodes": {**_AT, "nodes": [{"id": 0, "cpus": 8}, {"id": 1, "cpus": 8}], "gpus": [{"util": 10}]},

@@ -205,6 +205,19 @@ def test_a_head_of_utf_8_is_known_wherever_it_is_cut(text: str, cut: int) -> Non
         (b"======= ROCm System Management Interface =======\n", "is text of rocm-smi: give CSV"),
         (b'{"topic":"dutycycle.pods"}\n', "is a trace already: dutycycle replay FILE"),
         (b'{"status":"success","data":{}}\n', "is an answer of Prometheus: see dutycycle record"),
+        (
+            b'{"data":{"resultType":"matrix","result":[]}}\n',
+            "is an answer of Prometheus: see dutycycle record",
+        ),
+        (b'[{"metric":{"gpu":"0"},"values":[]}]\n', "is an answer of Prometheus: see dutycycle record"),
+        (
+            b'DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-1"} 5 1772618400000\n',
+            "is a page of a Prometheus exporter",
+        ),
+        (
+            b"nvidia_smi,index=0,host=n1 utilization_gpu=5i,power=100 1772618400000000000\n",
+            "is line protocol of InfluxDB: write its values as CSV",
+        ),
         (b'{"schemaVersion": 1, "traceEvents": []}\n', "is a profile: dutycycle profile FILE"),
         (b"\0\0# HELP DCGM_FI_DEV_GPU_UTIL GPU\n", "is a page of a Prometheus exporter"),
         (b"host-a  Mon Jan  5 10:00:00 2026  550.54.15\n", "is text of gpustat: of nvidia-smi its CSV"),

@@ -149,14 +149,14 @@ class _RowsApart:
             else:
                 names += [before[position], cells[position]]
         # Of what each row has another, such as a text, no name comes again.
-        found = [
+        recurring = [
             position for position, names in self._names.items()
             if len(names) >= 2 * _LEAST_DOUBLES and len(set(names)) < len(names)
         ]  # fmt: skip
-        if not found:
+        if not recurring:
             return None
         self._names.clear()
-        name = self.columns[found[0]]
+        name = self.columns[recurring[0]]
         return (
             f"rows of one GPU and moment have another {name}, which is not used: they count as one GPU; if "
             f"it is the machine, give --columns node={name}"

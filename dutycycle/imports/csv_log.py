@@ -467,8 +467,8 @@ class CsvReader:
         else:
             self._check_identity(shared, cells)
             rows = [shared]
-            gpu = tuple(shared.get(name) for name in ("uuid", "index", "pid"))
-            if remark := self._apart.take((ts_ms, node, gpu), cells):
+            subject = tuple(shared.get(name) for name in ("uuid", "index", "pid"))
+            if remark := self._apart.take((ts_ms, node, subject), cells):
                 self.notes.remarks[remark] = None
         rows = [{name: value for name, value in row.items() if value is not None} for row in rows]
         for row in rows:

@@ -6,7 +6,7 @@ Three vocabularies are in use. Version 1 has ``dcgm_gpu_utilization``; later one
 """
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -144,6 +144,8 @@ class Vocabulary:
         self._of_help: dict[str, float | None] = {}
         self._of_target: dict[tuple[str, str, str], float] = {}
         """By metric, job and instance, which is one version of an exporter. 0: its unit is not known."""
+        self._odd: set[tuple[str, str, str, str]] = set()
+        """GPUs whose counter is in another unit than the others': metric, job and instance, UUID."""
         self.unknown_units: dict[str, str] = {}
         """Why counters of energy are left out, by metric."""
 
@@ -190,24 +192,36 @@ class Vocabulary:
             elif self.field_of(name) == "energy_j" and (name, *target) not in self._of_target:
                 counters[name, *target].append((scraped, of_gpu))
         for counter, of in counters.items():
-            steps = [step for scraped, watts in of if watts for step in _steps(scraped, fmean(watts))]
-            energy, by_power_j = sum(grown for grown, _ in steps), sum(joules for _, joules in steps)
-            # A power of 0 is none that was measured, for a GPU that counts energy.
-            if sum(grown > 0 for grown, _ in steps) < LEAST_STEPS or by_power_j <= 0:
+            by_gpu: dict[str, _Grown] = defaultdict(_Grown)
+            for scraped, of_gpu in of:
+                for step in _steps(scraped, fmean(of_gpu)) if of_gpu else ():
+                    by_gpu[scraped.labels.get("UUID", "")].add(*step)
+            usual, every = self._fields[counter[0]].factor, sum(by_gpu.values(), _Grown())
+            if not every.tells_unit:
                 continue
-            factor = self._fields[counter[0]].factor
-            if not agrees(energy * factor, by_power_j):
-                factor = UNITS_J.get(unit_of(energy, by_power_j) or "", 0.0)
+            alone = {uuid: grown for uuid, grown in by_gpu.items() if grown.tells_unit}
+            # The unit of most GPUs: an odd one spoils the sum, which counts where each grows too seldom.
+            factors = Counter(grown.factor(usual) for grown in alone.values() or [every])
+            factor = max(factors, key=lambda factor: (factors[factor], factor == usual))
             self._of_target[counter] = factor
-            if not factor:
+            odd = {
+                uuid: grown for uuid, grown in alone.items()
+                if factor and not agrees(grown.energy * factor, grown.by_power_j)
+            }  # fmt: skip
+            self._odd |= {(*counter, uuid) for uuid in odd}
+            for uuid, grown in odd.items() if factor else [("", every)]:
+                whose = " of ".join(filter(None, (*counter, uuid)))
                 self.unknown_units[counter[0]] = (
-                    f"{' of '.join(filter(None, counter))} grows by {energy:.3g} where the power says "
-                    f"{by_power_j:.3g} J: it is in a unit that is not known, and is taken as not measured"
+                    f"{whose} grows by {grown.energy:.3g} where the power says {grown.by_power_j:.3g} J: it is "
+                    "in a unit that is not known, and is taken as not measured"
                 )
 
     def snapshot(self) -> tuple[tuple[str, str, str, float], ...]:
         """Return what the values of each target told: metric, job, instance, factor."""
-        return tuple((*target, factor) for target, factor in sorted(self._of_target.items()))
+        odd = {of_gpu[:3] for of_gpu in self._odd}  # learned again, with its odd GPUs
+        return tuple(
+            (*target, factor) for target, factor in sorted(self._of_target.items()) if target not in odd
+        )
 
     def restore(self, state: Iterable[tuple[str, str, str, float]]) -> None:
         """Go on with what was known."""
@@ -232,7 +246,7 @@ class Vocabulary:
         factor = field.factor
         if field.name == "energy_j":
             factor = self._of_target.get((name, *target_of(labels)), factor)
-        if factor == 0:
+        if factor == 0 or (name, *target_of(labels), labels.get("UUID", "")) in self._odd:
             return None
         if field.name in SHARES:
             factor = self._of_target.get((name, *target_of(labels))) or self._of_help.get(name) or factor
@@ -247,6 +261,38 @@ class Vocabulary:
 
     def _label(self, name: str) -> str:
         return self._labels.get(name) or _SPELLINGS.get(name.replace("_", "").lower(), name)
+
+
+@dataclass(slots=True)
+class _Grown:
+    """Adds up by how much counters of energy grew, in their own unit, and the joules that the power says."""
+
+    energy: float = 0.0
+    by_power_j: float = 0.0
+    steps: int = 0
+
+    def add(self, grown: float, joules: float) -> None:
+        """Add a step."""
+        self.energy += grown
+        self.by_power_j += joules
+        self.steps += grown > 0
+
+    def __add__(self, other: "_Grown") -> "_Grown":
+        return _Grown(
+            self.energy + other.energy, self.by_power_j + other.by_power_j, self.steps + other.steps
+        )
+
+    @property
+    def tells_unit(self) -> bool:
+        """Tell whether it grew often enough. A power of 0 is none that was measured, for a GPU that counts
+        energy."""
+        return self.steps >= LEAST_STEPS and self.by_power_j > 0
+
+    def factor(self, usual: float) -> float:
+        """Return by what it is multiplied for joules: ``usual``, or by the unit that fits; 0 for none."""
+        if agrees(self.energy * usual, self.by_power_j):
+            return usual
+        return UNITS_J.get(unit_of(self.energy, self.by_power_j) or "", 0.0)
 
 
 def _steps(counter: ScrapedSeries, watts: float) -> Iterator[tuple[float, float]]:

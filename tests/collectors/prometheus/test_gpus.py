@@ -497,6 +497,34 @@ def test_a_counter_of_energy_grows_as_the_power_says(name: str, unit_j: float, f
     assert not list(reader.left_out())
 
 
+@pytest.mark.parametrize("factor", [1000, 1e-3, 1e7])
+@pytest.mark.parametrize("gpus", [3, 8])
+def test_of_a_gpu_whose_energy_is_odd_the_others_keep_theirs(factor: float, gpus: int) -> None:
+    times = [15_000 * at for at in range(20)]
+    labels = [
+        {**dcgm("DEV_POWER_USAGE", 0).labels, "job": "dcgm", "instance": "a:9400", "UUID": f"GPU-{n}"}
+        for n in range(gpus)
+    ]
+    power = [ScrapedSeries(of_gpu, tuple((ms, 300.0) for ms in times)) for of_gpu in labels]
+    energy = [
+        ScrapedSeries(
+            of_gpu | {"__name__": ENERGY_J}, tuple((ms, 0.3 * ms * (factor if n == 1 else 1)) for ms in times)
+        )
+        for n, of_gpu in enumerate(labels)
+    ]
+    reader, again = AnswerReader(), AnswerReader()
+    reader.read({"gpus": [*power, *energy]})
+    (left_out,) = reader.left_out()
+    assert "of dcgm of a:9400 of GPU-1 grows by" in left_out.detail
+    again.restore(reader.snapshot())
+    again.read({"gpus": [*power, *energy]})
+    for one in (reader, again):
+        readings = [one.vocabulary.read(series.labels, 5e6) for series in energy]
+        assert [None if reading is None else reading.value for reading in readings] == [
+            None if n == 1 else 5e6 for n in range(gpus)
+        ]
+
+
 def test_a_power_of_0_says_nothing_of_the_energy() -> None:
     labels = {**dcgm("DEV_POWER_USAGE", 0).labels, "job": "dcgm", "instance": "a:9400"}
     times = [15_000 * at for at in range(20)]

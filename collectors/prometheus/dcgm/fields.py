@@ -212,8 +212,8 @@ class Vocabulary:
             for uuid, grown in odd.items() if factor else [("", every)]:
                 whose = " of ".join(filter(None, (*counter, uuid)))
                 self.unknown_units[counter[0]] = (
-                    f"{whose} grows by {grown.energy:.3g} where the power says {grown.by_power_j:.3g} J: it is "
-                    "in a unit that is not known, and is taken as not measured"
+                    f"{whose} grows by {grown.energy:.3g} where the power says {grown.by_power_j:.3g} J: it "
+                    "is in a unit that is not known, and is taken as not measured"
                 )
 
     def snapshot(self) -> tuple[tuple[str, str, str, float], ...]:

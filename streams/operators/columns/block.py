@@ -76,31 +76,20 @@ class TickBlock:
 
 class TickQueue:
     """Keeps ticks that wait until something is asked, at ``due_ms`` at the latest: of one layout and
-    interval, each newer than the one before it. ``is_on``: whether anything is ever asked; else it keeps
-    none."""
+    interval, each newer than the one before it."""
 
-    def __init__(self, *, is_on: bool = True) -> None:
-        self._is_on = is_on
+    def __init__(self) -> None:
         self._ticks: list[TickRow] = []
-        self.due_ms: float = 0 if is_on else float("inf")
+        self.due_ms: float = 0
 
     def accepts(self, tick: TickRow) -> bool:
         """Tell whether the tick, newer than all before it, can wait with others that are there."""
-        if not self._is_on:
-            return True
-        if not self._ticks or tick.ts_ms >= self.due_ms or self.room == 0:
-            return False
-        return tick.follows(self._ticks[-1])
-
-    @property
-    def room(self) -> int:
-        """Return how many more can wait."""
-        return MOST_WAITING - len(self._ticks)
+        ticks = self._ticks
+        return 0 < len(ticks) < MOST_WAITING and tick.ts_ms < self.due_ms and tick.follows(ticks[-1])
 
     def add(self, tick: TickRow) -> None:
         """Add a tick that waits."""
-        if self._is_on:
-            self._ticks.append(tick)
+        self._ticks.append(tick)
 
     def drain(self) -> TickBlock | None:
         """Return the ticks, which do not wait any more; None if there is none."""

@@ -126,12 +126,6 @@ class NodeOperator:
         self._last_ms = self._closed_ms = -1
         self._evaluation_offset_ms = 0
         self._waiting = TickQueue()
-        self._for_ledger = TickQueue(is_on=not self._config.analyses.isdisjoint(("peaks", "usage")))
-        """Hold the ticks that wait for analysis, windows and spans, and those for ledger and peaks. What is
-        asked of each is asked at other moments."""
-        self._newest: TickRow | None = None
-        self._due_ms, self._room = 0.0, 0
-        """Before this moment so many ticks like the newest can wait in both queues; 0 if one was emptied."""
 
     def update(self, record: ConsumerRecord) -> list[Emission]:
         """Take one sample. Raises ``DecodeError``, and changes nothing, if it cannot be used."""
@@ -169,7 +163,7 @@ class NodeOperator:
     def _apply(self, tick: TickRow) -> list[Emission]:
         if tick.ts_ms <= self._last_ms:
             # A tick that is no newer than the last: for windows and peaks alone
-            self._feed_all()
+            self._feed()
             columns, block = self._add_columns(tick.layout), TickBlock([tick])
             self._last_seen[columns] = np.maximum(self._last_seen[columns], tick.ts_ms)
             self._peaks.extend(block)
@@ -178,35 +172,28 @@ class NodeOperator:
         if self._last_ms < 0:
             # Jitter of less than half a second moves no tick over that moment.
             self._evaluation_offset_ms = (tick.ts_ms + BEFORE_MS) % self._config.evaluate_ms
-        emissions: list[Emission] = []
-        if self._room == 0 or tick.ts_ms >= self._due_ms or not tick.follows(self._newest):
+        if self._waiting.accepts(tick):
+            emissions = self._windows.advance(tick.ts_ms)
+        else:
             emissions = self._advance_before(tick)
-        self._room -= 1
-        self._newest = tick
         self._waiting.add(tick)
-        self._for_ledger.add(tick)
         self._last_ms = tick.ts_ms
         return emissions + self._models.add(tick)
 
     def _advance_before(self, tick: TickRow) -> list[Emission]:
-        """Give the ticks that wait to their banks, where ``tick`` cannot wait with them, and return what is
-        due before it. Nothing of the tick itself is in that."""
-        ts_ms, can_wait, emissions = tick.ts_ms, self._waiting.accepts(tick), list[Emission]()
-        if not can_wait:
-            self._feed()
-            emissions += self._evaluate_before(ts_ms)
-            self._windows.end(ts_ms - self._config.lateness_ms)
-        emissions += self._windows.advance(ts_ms)
-        if not can_wait:
-            emissions += self._spans.advance(ts_ms)
-            self._add_columns(tick.layout)
-            evaluate_ms = _after(ts_ms, self._config.evaluate_ms, self._evaluation_offset_ms)
-            end_ms = self._windows.bank.due_after(ts_ms)
-            self._waiting.due_ms = min(evaluate_ms, end_ms, self._spans.due_ms)
-        if not self._for_ledger.accepts(tick):
-            emissions += self._write_before(ts_ms)
-        self._due_ms = min(self._waiting.due_ms, self._windows.bank.closes_ms, self._for_ledger.due_ms)
-        self._room = min(self._waiting.room, self._for_ledger.room)
+        """Give the ticks that wait to all banks, and return what is due before ``tick``, which cannot wait
+        with them. Nothing of the tick itself is in that."""
+        self._feed()
+        ts_ms, config = tick.ts_ms, self._config
+        emissions = self._evaluate_before(ts_ms)
+        self._windows.end(ts_ms - config.lateness_ms)
+        emissions += self._windows.advance(ts_ms) + self._spans.advance(ts_ms) + self._write_before(ts_ms)
+        self._add_columns(tick.layout)
+        self._waiting.due_ms = min(
+            _after(ts_ms, config.evaluate_ms, self._evaluation_offset_ms),
+            self._windows.bank.due_after(ts_ms), self._spans.due_ms,
+            _after(ts_ms, HOUR_MS), _after(ts_ms, MINUTE_MS, self._minute_offset_ms),
+        )  # fmt: skip
         return emissions
 
     def _evaluate_before(self, ts_ms: int) -> list[Emission]:
@@ -219,15 +206,13 @@ class NodeOperator:
         self._spans.set_frozen(self._frozen.since_ms)
         emissions = self._emit_analysis(self._analysis.evaluate(last_ms)) + self._spans.ended()
         if self._gpus.is_due:
-            self._feed_ledger()
             self._gpus.make_part(self._usage)
         self._retire(last_ms - self._config.retire_ms)
         self._windows.end(ts_ms)  # now, and not when those of all nodes close
         return emissions
 
     def _feed(self) -> None:
-        """Give analysis, windows and spans the ticks that wait for them."""
-        self._room = 0
+        """Let no tick wait any more."""
         block = self._waiting.drain()
         if block is None:
             return
@@ -242,31 +227,17 @@ class NodeOperator:
         self._last_seen[self._index.columns(series)] = block.times[-1]
         self._spans.extend(block)
         self._windows.extend(block, self._index)
+        self._usage.extend(block)
+        self._days.extend(block)
+        self._peaks.extend(block)
 
     def _write_before(self, ts_ms: int) -> list[Emission]:
         """Return the hour and the day that are over once a tick at ``ts_ms`` has come; in the node's own
         moment of each minute what they have so far."""
-        self._feed_ledger()
         emissions = self._usage.advance(ts_ms) + self._days.advance(ts_ms)
-        offset_ms = self._minute_offset_ms
-        if ts_ms >= _after(self._last_ms, MINUTE_MS, offset_ms):
+        if ts_ms >= _after(self._last_ms, MINUTE_MS, self._minute_offset_ms):
             emissions += self._usage.flush() + self._days.flush()
-        self._for_ledger.due_ms = min(_after(ts_ms, HOUR_MS), _after(ts_ms, MINUTE_MS, offset_ms))
         return emissions
-
-    def _feed_ledger(self) -> None:
-        """Give peaks and ledger the ticks that wait for them."""
-        self._room = 0
-        block = self._for_ledger.drain()
-        if block is not None:
-            self._usage.extend(block)
-            self._days.extend(block)
-            self._peaks.extend(block)
-
-    def _feed_all(self) -> None:
-        """Let no tick wait any more."""
-        self._feed()
-        self._feed_ledger()
 
     def _add_columns(self, layout: Layout) -> Ints:
         """Return the columns of a layout's series in ``_index``, shape (n,); new series get new ones."""
@@ -309,7 +280,6 @@ class NodeOperator:
     def _retire(self, before_ms: int) -> None:
         if not self._peaks.is_stale(before_ms) and (self._last_seen >= before_ms).all():
             return
-        self._feed_all()  # a pod may have come back just now
         known = {column.member for column in self._index.ids}
         retired = self._peaks.retire(before_ms)
         keep: Ints = np.flatnonzero(self._last_seen >= before_ms)
@@ -326,19 +296,19 @@ class NodeOperator:
 
     def flush(self) -> list[Emission]:
         """Return the peaks of the pods that changed, and the part of the node's GPUs if that did."""
-        self._feed_ledger()
+        self._feed()
         parts = self._peaks.parts(self._usage.totals())
         return [ProducerRecord("pod-parts", uid, value, ts) for uid, value, ts in parts] + self._gpus.flush()
 
     def unwritten(self) -> list[Emission]:
         """Return what ledger and day have not written since the node's minute began. The state is as before,
         so this depends on the ticks alone and not on when it is asked for."""
-        self._feed_ledger()
+        self._feed()
         return self._usage.unwritten() + self._days.unwritten()
 
     def close(self) -> list[Emission]:
         """Close the open windows, evaluate a last time, and flush. Held ticks are left out."""
-        self._feed_all()
+        self._feed()
         self._windows.end(inf)
         emissions = self._windows.advance(inf)
         if self._last_ms > self._closed_ms:
@@ -349,7 +319,7 @@ class NodeOperator:
 
     def snapshot(self) -> Snapshot:
         """Return plain data; the columns of every bank are those of ``series``."""
-        self._feed_all()
+        self._feed()
         return {
             "v": SNAPSHOT_VERSION,
             "choice": self._config.choice(),

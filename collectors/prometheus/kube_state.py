@@ -24,7 +24,9 @@ _TIMES = {
 _PHASE = "kube_pod_status_phase"
 _CONTAINER = "kube_pod_container_info"
 _REQUESTS, _LIMITS = "kube_pod_container_resource_requests", "kube_pod_container_resource_limits"
-_GPU = re.compile(r"nvidia_com_(?:gpu(?:_shared)?|mig_.+)|amd_com_gpu|gpu_intel_com_(?:i915|xe)")
+_GPU = re.compile(
+    r"nvidia_com_(?:[pv]?gpu|gpu_shared|mig_.+|[A-Z]\w*_.+)|amd_com_(?:gpu|[sdtqc]px_nps\d)|gpu_intel_com_(?:i915|xe)"
+)
 """A resource as kube-state-metrics writes it: with ``_`` for what a label name may not hold."""
 _LIKE_GPU = re.compile(r".*(?:gpu|cuda)", re.IGNORECASE).match
 """What asks for GPUs, or for a part of one without their number."""

@@ -209,10 +209,18 @@ def _why_nothing(notes: Notes) -> str:
     """Say why no line has a figure of a GPU."""
     if notes.figures:
         return f": {listed(notes.figures, MOST_NAMES)} have no value that was measured"
-    return (
-        f"; its columns are {listed(notes.columns, MOST_NAMES)}: say which is which: "
-        "--columns util=NAME,mem_used=NAME[MiB],power=NAME"
-    )
+    what = "say which is which: --columns util=NAME,mem_used=NAME[MiB],power=NAME"
+    if any("{" in column for column in notes.columns):
+        what = (
+            "these are series of Prometheus, which dutycycle record --from-prometheus reads from there; or "
+            "give each a name such as gpu0_util"
+        )
+    elif any(column.strip("_").lower() == "value" for column in notes.columns):
+        what = (
+            "each line has one figure, and another column says which: give each figure a column, as a pivot "
+            "table has it; or, if all are of one, name it: --columns util=NAME"
+        )
+    return f"; its columns are {listed(notes.columns, MOST_NAMES)}: {what}"
 
 
 def _read_whole(line: str, reader: Reader) -> list[Row]:

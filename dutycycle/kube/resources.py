@@ -16,9 +16,11 @@ from dutycycle.kube.quantity import parse_quantity
 Spec = Mapping[str, Any]
 
 _GPU_RESOURCE = re.compile(
-    r"nvidia\.com/(?:gpu(?:\.shared)?|mig-.+)|amd\.com/gpu|gpu\.intel\.com/(?:i915|xe)"
+    r"nvidia\.com/(?:[pv]?gpu|gpu\.shared|mig-.+|[A-Z]\w*_.+)|amd\.com/(?:gpu|[sdtqc]px_nps\d)|gpu\.intel\.com/(?:i915|xe)"
     r"|deviceclass\.resource\.kubernetes\.io/(?:(?:(?:vfio\.)?gpu|mig)\.nvidia|gpu\.(?:amd|intel))\.com"
 )
+"""``nvidia.com/GP102GL_Tesla_P40`` and ``nvidia.com/NVIDIA_A10-12Q`` are a whole GPU and a virtual one for
+KubeVirt, ``amd.com/cpx_nps4`` a partition."""
 _LIKE_GPU = re.compile(r".*(?:gpu|cuda).*", re.IGNORECASE)
 _UUID = re.compile(r"(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _FRACTION, _FRACTION_DEVICES, _GPU_MEMORY = "gpu-fraction", "gpu-fraction-num-devices", "gpu-memory"

@@ -134,6 +134,10 @@ def asking(**resources: Any) -> dict[str, Any]:
         ({"containers": [asking(limits={"gpu.intel.com/i915": 1, "gpu.intel.com/millicores": 500})]}, 1),
         ({"containers": [asking(limits={"deviceclass.resource.kubernetes.io/gpu.nvidia.com": 2})]}, 2),
         ({"containers": [asking(limits={"amd.com/gpu": "8"})]}, 8),
+        ({"containers": [asking(limits={"amd.com/cpx_nps4": "8"})]}, 8),
+        ({"containers": [asking(limits={"nvidia.com/GP102GL_Tesla_P40": "1"})]}, 1),
+        ({"containers": [asking(limits={"nvidia.com/NVIDIA_A10-12Q": "1", "nvidia.com/pgpu": "1"})]}, 2),
+        ({"containers": [asking(limits={"nvidia.com/hostdev": "1"})]}, 0),
         ({"containers": [asking(limits={"nvidia.com/gpu": "1k"})]}, 1000),
         ({"containers": [asking(limits={"nvidia.com/gpu": "many"})]}, 0),
         (

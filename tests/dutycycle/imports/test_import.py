@@ -814,6 +814,24 @@ def test_hosts_that_json_nests_are_several(content: Any, tmp_path: Path) -> None
     assert not any("model" in gpu for one in samples for gpu in one["gpus"])
 
 
+@pytest.mark.parametrize(
+    ("heading", "row", "mend"),
+    [
+        ('Time,"DCGM_FI_DEV_GPU_UTIL{gpu=""0"", UUID=""GPU-1""}"', "5", "dutycycle record --from-prometheus"),
+        ("_time,_field,_value", "gpu_util,5", "give each figure a column, as a pivot table has it"),
+        ("timestamp,foo", "5", "say which is which: --columns util=NAME,mem_used=NAME[MiB],power=NAME"),
+    ],
+)
+def test_columns_that_mean_nothing_are_named_with_their_mend(
+    heading: str, row: str, mend: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = write(tmp_path / "a.csv", [heading, f"2026-03-04T10:00:00Z,{row}"])
+    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 1
+    errors = capsys.readouterr().err
+    assert "not one figure of a GPU in 1 lines; its columns are" in errors
+    assert mend in errors
+
+
 GPUS: dict[str, Any] = {
     "figures in lists": {**_AT, "gpu_util": [10, 90], "gpu_mem_used_mb": [1, 2], "loss": 0.5},
     "figures in lists beside numbers": {**_AT, "index": [0, 1], "gpu_util": [10, 90]},

@@ -1,5 +1,6 @@
 """Reads trace files, plain or compressed: their first bytes tell. ``-`` is standard input."""
 
+import codecs
 import gzip
 import io
 import sys
@@ -54,6 +55,8 @@ class TraceReader:
                 for number in count(1):
                     if not (line := stream.readline(self._longest)):
                         return
+                    if number == 1:
+                        line = self._without_mark(line)
                     record = self._record(number, line, stream)
                     if record is not None:
                         yield number, record
@@ -61,6 +64,13 @@ class TraceReader:
             self._refuse(number, f"the compressed stream is damaged or cut off: {error}", error)
         except OSError as error:
             raise TraceError(self.path, number, error.strerror or str(error)) from error
+
+    def _without_mark(self, first: bytes) -> bytes:
+        """Return the first line without what editors of Windows put before UTF-8. Raises ``TraceError``."""
+        if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            fix = "write it by --out FILE, or convert it: iconv -f UTF-16 -t UTF-8 FILE > NEW"
+            raise TraceError(self.path, 1, f"is in UTF-16, as what PowerShell redirects: {fix}")
+        return first.removeprefix(codecs.BOM_UTF8)
 
     def _record(self, number: int, line: bytes, stream: _Lines) -> TraceRecord | None:
         """Return what stands in a line; None for nothing, and for a bad line that was told."""

@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from dutycycle.contract.errors import SettingError
+from dutycycle.encodings import encoding_by_mark
 
 _ENDLESS = re.compile(
     r"(?!JobSet$)(?:(?:Cron|Scheduled)\w+|\w*(?:Deployment|Service|Server|Set|Controller|Cluster|CronJob)"
@@ -148,15 +149,20 @@ def read_documents(files: Sequence[str], *, templates: bool = False) -> list[Man
     return documents
 
 
+def _decode(content: bytes) -> str:
+    """Decode a file; ``kubectl get -o yaml > FILE`` of PowerShell makes one in UTF-16."""
+    return content.decode(encoding_by_mark(content) or "utf-8")
+
+
 def _of_file(file: str) -> Iterator[ManifestDocument]:
     name = "standard input" if file == "-" else file
     try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+        text = sys.stdin.read() if file == "-" else _decode(Path(file).read_bytes())
         things = list(yaml.load_all(text, _UniqueKeys))
     except OSError as error:
         raise SettingError(f"{name}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise SettingError(f"{name}: is no text in UTF-8") from error
+        raise SettingError(f"{name}: is no text in UTF-8 or UTF-16: save it in UTF-8") from error
     except yaml.YAMLError as error:
         fix = _UNRENDERED if _HELM(text) else ""
         mark = getattr(error, "problem_mark", None)

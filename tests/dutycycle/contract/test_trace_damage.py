@@ -1,7 +1,10 @@
 """Goal: damage is told with file, line and reason, and every whole line before it is still given out."""
 
+import codecs
+import gzip
 import random
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -153,6 +156,21 @@ def test_a_file_that_cannot_be_opened(tmp_path: Path, name: str, reason: str) ->
     _, error = read_until_error(tmp_path / name)
     assert error.line == 0
     assert reason in error.reason
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_a_mark_before_utf8_is_passed_over(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    (tmp_path / "t").write_bytes(pack(codecs.BOM_UTF8 + b'{"topic":"t","key":"a","payload":"x"}\n'))
+    assert [record.key for record in read_trace(str(tmp_path / "t"))] == ["a"]
+
+
+@pytest.mark.parametrize("bad", [None, lambda error: None])
+def test_a_trace_in_utf16_is_refused_with_its_mend(
+    tmp_path: Path, bad: Callable[[TraceError], None] | None
+) -> None:
+    (tmp_path / "t").write_bytes('{"topic":"t","key":"a","payload":"x"}\n'.encode("utf-16"))
+    with pytest.raises(TraceError, match="is in UTF-16, as what PowerShell redirects: write it by --out"):
+        list(TraceReader(str(tmp_path / "t"), bad=bad))
 
 
 def test_a_line_without_an_end(tmp_path: Path) -> None:

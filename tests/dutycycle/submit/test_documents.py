@@ -1,5 +1,6 @@
 """The files of a job: what is read from them, and what is wrong with them in one line."""
 
+import codecs
 import io
 from pathlib import Path
 
@@ -132,8 +133,15 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match=r"no\.yaml: No such file or directory"):
         read_documents([str(tmp_path / "no.yaml")])
     (tmp_path / "raw.yaml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(SettingError, match="is no text in UTF-8"):
+    with pytest.raises(SettingError, match="is no text in UTF-8 or UTF-16: save it in UTF-8"):
         read_documents([str(tmp_path / "raw.yaml")])
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le"])
+def test_a_file_of_powershell_is_read(encoding: str, tmp_path: Path) -> None:
+    mark = codecs.BOM_UTF16_LE if encoding == "utf-16-le" else b""
+    (tmp_path / "pod.yaml").write_bytes(mark + POD.replace("\n", "\r\n").encode(encoding))
+    assert [document.kind for document in read_documents([str(tmp_path / "pod.yaml")])] == ["Pod"]
 
 
 def test_a_key_that_is_merged_may_stand_again(tmp_path: Path) -> None:

@@ -44,6 +44,9 @@ SAMPLE_SHARE = 3
 those between are passed over undecoded."""
 _SAMPLE_WAITS = 10
 """After so many intervals without a sample of a node, what was found about its GPUs is given up."""
+_MOST_FAILURES = 12
+"""After so many in a row, some seven minutes, the records of an object that fails alone count as done: a kind
+whose conversion webhook is gone for good would keep all of its partition from being acknowledged."""
 _FIRST_PAUSE_S = 1.0
 _DRAIN_S = 5.0
 _LOOK_S = 1.0
@@ -279,7 +282,10 @@ class AnnotationSink:
             if everything:
                 self._telemetry.raise_condition(SINK_AWAY, self.name, f"{error}; trying again")
                 self._plan.hold(until)
-            self._plan.failed(target, until)
+            if everything or failures < _MOST_FAILURES:
+                self._plan.failed(target, until)
+            elif await self._send_letter(target, error):
+                self._plan.forbidden(target, until)
         else:
             await self._refused(target, error)
 
@@ -307,15 +313,22 @@ class AnnotationSink:
         self._telemetry.emit(
             WRITE_REJECTED, f"{target}: {error}", about=lacks, sink=self.name, reason=error.reason
         )
-        origin = self._origins.get(target)
-        if target not in self._told and origin is not None:
-            if not await self._letters.send(origin, Reason.REJECTED, f"annotating {target}: {error}"):
-                return  # the worker ends, and the record stays unacknowledged
-            self._told.add(target)
+        if not await self._send_letter(target, error):
+            return
         if lacks:
             self._plan.forbidden(target, self._clock() + RETRY_S)
         else:
             self._plan.refused(target, self._clock())
+
+    async def _send_letter(self, target: Target, error: KubeError) -> bool:
+        """Send the record to the dead letters, once until a write of this object succeeds. False: the worker
+        ends, and the record stays unacknowledged."""
+        origin = self._origins.get(target)
+        if target not in self._told and origin is not None:
+            if not await self._letters.send(origin, Reason.REJECTED, f"annotating {target}: {error}"):
+                return False
+            self._told.add(target)
+        return True
 
     def _forget(self, target: Target) -> None:
         self._plan.drop(target)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from functools import partial
 
 import pytest
 from msgspec.structs import replace
@@ -14,7 +15,7 @@ from tests.support.sinks import made
 from tests.support.sinks.annotating import annotating
 from tests.support.sinks.made import K80, sample
 from tests.support.sinks.rig import Rig
-from tests.support.waiting import until
+from tests.support.waiting import Clock, until
 
 PLACE = ("pod-peaks", 0)
 
@@ -238,6 +239,35 @@ async def test_trouble_with_one_object_does_not_hold_the_others(api: FakeApi) ->
         await until(lambda: rig.count("write_retried") == 1)
         await work.take(sample(K80))
         await until(lambda: written(api, NODE))
+
+
+async def test_an_object_that_fails_for_ever_keeps_no_other_from_being_acknowledged(api: FakeApi) -> None:
+    """A kind is left behind, and the webhook that converts its objects is gone."""
+    api.add(POD, "uid-1")
+    other = POD.replace("uid-1", "uid-2")
+    api.add(other, "uid-2")
+    says = 'conversion webhook for ray.io/v1, Kind=RayJob failed: service \\"w\\" not found'
+    api.always = Trouble(500, body=f'{{"message":"{says}"}}', path=POD)
+    rig, clock = Rig(), Clock()
+
+    def failed(times: int) -> bool:
+        return rig.count("write_retried") == times
+
+    async with annotating(api, rig, clock=clock) as work:
+        await work.take(made.pod_peaks(final=True))
+        for failures in range(1, 12):
+            await until(partial(failed, failures))
+            assert work.acknowledged() == {}
+            clock.now_s += 120
+            await work.take(made.pod_peaks("uid-2"))  # which wakes the writers
+        await until(work.acknowledged)
+        (letter,) = rig.port.dead_letters
+        assert letter["error"].startswith("annotating Pod default/pod-of-uid-1: 500: conversion webhook for")
+        api.always = None
+        clock.now_s += 120
+        await work.take(made.pod_peaks("uid-2"))
+        await until(lambda: written(api, POD))
+    assert written(api, other)
 
 
 async def test_many_objects_keep_to_few_connections(api: FakeApi) -> None:

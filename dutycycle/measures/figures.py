@@ -15,7 +15,7 @@ from dutycycle.report.facts import joules_text, of_peak, seconds_text
 from dutycycle.report.page import Report
 from dutycycle.report.phases import seconds_by_name
 from dutycycle.report.view import GpuView, HostView
-from dutycycle.traces.frames import Floats, FrameTicks, aligned, mean_of_known
+from dutycycle.traces.frames import Floats, FrameTicks, aligned, mean_of_known, total_of_known
 from dutycycle.words import bytes_text, decimal_bytes, short_duration
 
 Better = Literal["less", "more", ""]
@@ -187,12 +187,9 @@ class _GriddedRun:
         return Measure(value, None if pace is None else hypot(value * pace, ticks * self._tick_s))
 
     def _mean(self, of: Sequence[GpuView | HostView], column: str, *, summed: bool = False) -> Measure | None:
-        values = self._values(of, column)
-        known = np.isfinite(values).any(axis=0) if len(values) else np.array([])
-        if not known.any():
+        line = (total_of_known if summed else mean_of_known)(self._values(of, column))
+        if not np.isfinite(line).any():
             return None
-        line = np.full(values.shape[1], np.nan)
-        line[known] = (np.nansum if summed else np.nanmean)(values[:, known], axis=0)
         return Measure(float(np.nanmean(line)), error_of_mean(self._blocks(line)))
 
     def _max(self, of: Sequence[GpuView | HostView], column: str) -> Measure | None:

@@ -14,7 +14,7 @@ from dutycycle.contract.units import JOULES_PER_KWH, sum_of_known, weighted_mean
 from dutycycle.report.charts.cycles import SeriesCycles, cycles_of
 from dutycycle.report.gather import Gathered, Plain
 from dutycycle.report.view import HostView, View, insights_of
-from dutycycle.traces.frames import Floats, FrameTicks
+from dutycycle.traces.frames import Floats, FrameTicks, aligned, total_of_known
 from dutycycle.traces.processes import TracedProcess, figures, most_steps, named
 from dutycycle.words import bytes_text, decimal_bytes, evidence_figures, kind_words, short_duration
 
@@ -293,8 +293,8 @@ def key_figures(facts: Facts, view: View) -> Iterator[tuple[str, str]]:
         if untouched := facts.total("untouched_s"):
             yield "Held without a process", seconds_text(untouched)
         if (energy := facts.total("energy_j")) is not None:
-            told = sum(gpu.energy_j is not None for gpu in facts.gpus)
-            of_some = "" if told == len(facts.gpus) else f", of {told} of {len(facts.gpus)} GPUs"
+            metered = sum(gpu.energy_j is not None for gpu in facts.gpus)
+            of_some = "" if metered == len(facts.gpus) else f", of {metered} of {len(facts.gpus)} GPUs"
             yield "GPU energy", joules_text(energy) + of_some
         high = max((gpu.util_max for gpu in facts.gpus if gpu.util_max is not None), default=None)
         if facts.util_mean is not None and high is not None:
@@ -341,10 +341,16 @@ def _machine_figures(view: View) -> Iterator[tuple[str, str]]:
 
     of = view.machines
     whose = "" if view.pods else " of the machine" if len(of) == 1 else " of the machines"
-    if means := each(of, "cpu_util_pct", "mean"):
+    if each(of, "cpu_util_pct", "mean"):
+        # Of pods that came and went, what those of each moment used together.
+        step_ms = max(*(machine.ticks.step_ms for machine in of), 1)
+        rows = aligned(
+            (machine.ticks for machine in of), "cpu_util_pct", view.first_ms, view.last_ms, step_ms
+        )
+        mean = float(np.nanmean(total_of_known(rows))) / 100
         p95, most = (max(each(of, "cpu_util_pct", how)) / 100 for how in ("p95", "most"))
         of_one = " of one" if len(of) > 1 else ""
-        yield f"CPU{whose}", f"mean {sum(means) / 100:.2f} cores, p95 {p95:.2f}, max {most:.2f}{of_one}"
+        yield f"CPU{whose}", f"mean {mean:.2f} cores, p95 {p95:.2f}, max {most:.2f}{of_one}"
     if memory := each(of, "mem_used_bytes", "most"):
         yield f"Host memory{whose}, max" + (" of one" if len(of) > 1 else ""), bytes_text(max(memory))
     prefix = "io" if view.pods else "disk"

@@ -1,7 +1,7 @@
 """Holds figures over time: the columns of one subject, and their buckets for a chart."""
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -175,7 +175,16 @@ def aligned(parts: Iterable[FrameTicks], column: str, first_ms: int, last_ms: in
 
 def mean_of_known(rows: Floats) -> Floats:
     """Give each step's mean over what is known of ``rows``, shape (subjects, steps); NaN where nothing is."""
+    return _over_known(np.nanmean, rows)
+
+
+def total_of_known(rows: Floats) -> Floats:
+    """Give each step's sum in the same way."""
+    return _over_known(np.nansum, rows)
+
+
+def _over_known(of: Callable[..., Floats], rows: Floats) -> Floats:
     known = np.isfinite(rows).any(axis=0)
-    mean = np.full(rows.shape[1], np.nan)
-    mean[known] = np.nanmean(rows[:, known], axis=0)
-    return mean
+    line = np.full(rows.shape[1], np.nan)
+    line[known] = of(rows[:, known], axis=0)
+    return line

@@ -62,6 +62,20 @@ def test_what_it_costs(gathered: Gathered) -> None:
     )
 
 
+def test_cores_of_pods_that_came_and_went_are_those_of_a_moment() -> None:
+    job = {"api_version": "v1", "kind": "Job", "name": "bert", "uid": "u"}
+    named = {"v": 1, "namespace": "ml", "node": "a", "phase": "Running", "job": job}
+    records = [record("pods", uid, {**named, "uid": uid, "name": uid}) for uid in ("p1", "p2")]
+    for at in range(60):
+        pod = {"uid": "p1" if at < 30 else "p2", "containers": [{"id": "c", "cpu_util_pct": 200}]}
+        sample = cgroup(at, {"cpu_util_pct": 200}, [pod], ts_ms=1000 * (1_770_000_000 + at))
+        records.append(record("cgroup-samples", "a", sample, at))
+    gathered = gather_records(records, Settings())
+    view = view_of(gathered, job="bert")
+    figures = dict(key_figures(facts_of(gathered, view, Settings()), view))
+    assert figures["CPU"] == "mean 2.00 cores, p95 2.00, max 2.00 of one"
+
+
 def test_cost_and_energy_that_nobody_tells_are_not_0() -> None:
     def told(**fields: float) -> tuple[Facts, dict[str, str]]:
         samples = [

@@ -13,7 +13,7 @@ from dutycycle.kafka.faust.runner import run_app
 from dutycycle.kafka.membership import verify_membership
 from dutycycle.kafka.reachability import StoppedError, run_until, wait_for_topics
 from dutycycle.kube.client import Limits
-from dutycycle.kube.objects import ApiServer, connect
+from dutycycle.kube.objects import connect
 from dutycycle.telemetry.events import SINK, Telemetry
 from sinks.analyses import check_analyses
 from sinks.annotations.core import desired
@@ -45,7 +45,18 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
         prices=PriceList.of(settings),
         retention=Retention.of(settings),
     )
-    server = await _server(settings, telemetry)
+    # Open the API server to annotate through; None, said once, where annotations are off or there is none
+    if settings.annotations == "on" and settings.kubernetes == "off":
+        raise SettingError("DUTYCYCLE_ANNOTATIONS=on needs the API server, but DUTYCYCLE_KUBERNETES=off")
+    off = "off" in (settings.annotations, settings.kubernetes)
+    needed = settings.annotations == "on"
+    mode, asked_by = ("on", "DUTYCYCLE_ANNOTATIONS=on") if needed else (settings.kubernetes, "")
+    limits = Limits(requests_per_s=settings.annotation_rate)
+    mode = "off" if off else mode
+    server = await connect(mode, asked_by=asked_by, limits=limits, user_agent="dutycycle-sink")
+    if server is None:
+        detail = "by the settings" if off else "this is no Kubernetes pod, and KUBECONFIG is not set"
+        telemetry.emit(ANNOTATIONS_OFF, detail, reason="off" if off else "no_api_server")
     check_analyses(SINK, settings, telemetry)
     status = telemetry.status
     try:
@@ -99,20 +110,3 @@ _DERIVED = tuple(
     for name, topic in TOPICS.items()
     if name not in ALIKE_TOPICS and (not topic.internal or name in desired.TOPICS)
 )
-
-
-async def _server(settings: Settings, telemetry: Telemetry) -> ApiServer | None:
-    """Open the API server to annotate through; None, said once, where annotations are off or there is
-    none."""
-    if settings.annotations == "on" and settings.kubernetes == "off":
-        raise SettingError("DUTYCYCLE_ANNOTATIONS=on needs the API server, but DUTYCYCLE_KUBERNETES=off")
-    off = "off" in (settings.annotations, settings.kubernetes)
-    needed = settings.annotations == "on"
-    mode, asked_by = ("on", "DUTYCYCLE_ANNOTATIONS=on") if needed else (settings.kubernetes, "")
-    limits = Limits(requests_per_s=settings.annotation_rate)
-    mode = "off" if off else mode
-    server = await connect(mode, asked_by=asked_by, limits=limits, user_agent="dutycycle-sink")
-    if server is None:
-        detail = "by the settings" if off else "this is no Kubernetes pod, and KUBECONFIG is not set"
-        telemetry.emit(ANNOTATIONS_OFF, detail, reason="off" if off else "no_api_server")
-    return server

@@ -52,30 +52,27 @@ def pod_cgroups(samples: Iterable[NewSample], pod_index: PodIndex) -> Iterator[P
         if (pod := pod_index.of(sample.labels)) is not None:
             members[pod.uid].append((pod, sample))
     for uid in sorted(members):
-        yield _pod(uid, members[uid])
-
-
-def _pod(uid: str, members: list[tuple[PodRef, NewSample]]) -> PodCgroup:
-    containers: dict[str, list[NewSample]] = defaultdict(list)
-    network: list[NewSample] = []
-    whole: list[NewSample] = []
-    for pod, sample in members:
-        if sample.name in (RECEIVED, SENT):
-            # On the host's network the counters are the node's.
-            network += [sample] if sample.labels.get("interface") != "lo" and not pod.on_host_network else []
-        elif pod.container_id is not None:
-            containers[pod.container_id].append(sample)
-        elif pod.is_whole:
-            whole.append(sample)
-    if whole and not containers:
-        containers[uid] = whole
-    return PodCgroup(
-        uid=uid,
-        qos=next((pod.qos for pod, _ in members if pod.qos), None),
-        net_rx_bytes_per_s=rounded(total_per_s(network, RECEIVED)),
-        net_tx_bytes_per_s=rounded(total_per_s(network, SENT)),
-        containers=tuple(_container(name, containers[name]) for name in sorted(containers)),
-    )
+        containers: dict[str, list[NewSample]] = defaultdict(list)
+        network: list[NewSample] = []
+        whole: list[NewSample] = []
+        for pod, sample in members[uid]:
+            if sample.name in (RECEIVED, SENT):
+                # On the host's network the counters are the node's.
+                if sample.labels.get("interface") != "lo" and not pod.on_host_network:
+                    network.append(sample)
+            elif pod.container_id is not None:
+                containers[pod.container_id].append(sample)
+            elif pod.is_whole:
+                whole.append(sample)
+        if whole and not containers:
+            containers[uid] = whole
+        yield PodCgroup(
+            uid=uid,
+            qos=next((pod.qos for pod, _ in members[uid] if pod.qos), None),
+            net_rx_bytes_per_s=rounded(total_per_s(network, RECEIVED)),
+            net_tx_bytes_per_s=rounded(total_per_s(network, SENT)),
+            containers=tuple(_container(name, containers[name]) for name in sorted(containers)),
+        )
 
 
 def _container(name: str, samples: list[NewSample]) -> Container:

@@ -6,7 +6,7 @@ They have no uid of an owner, so a job is known by its name: see ``name_key``.
 from collections.abc import Iterable
 
 from collectors.prometheus.identity.labels import POD_INFO, Workload, namespace_of, workload_of
-from collectors.prometheus.series import ScrapedSeries, SeriesLabels
+from collectors.prometheus.series import ScrapedSeries
 from dutycycle.contract.records.pods import UNENDING, JobRef, name_key
 
 OWNED = {"kube_replicaset_owner": ("ReplicaSet", "replicaset"), "kube_job_owner": ("Job", "job_name")}
@@ -31,8 +31,18 @@ class OwnerIndex:
 
     def learn(self, series: Iterable[ScrapedSeries]) -> None:
         """Take the owners as they are now; series of other names are left out."""
-        pairs = ((_owned(scraped.labels), _owner(scraped.labels)) for scraped in series)
-        self._owners = {owned: owner for owned, owner in pairs if owned and owner[0] not in _NO_JOBS}
+        self._owners = {}
+        for labels in (scraped.labels for scraped in series):
+            metric = labels.get("__name__", "")
+            prefix = "created_by" if metric == POD_INFO else "owner"
+            owner = labels.get(f"{prefix}_kind", ""), labels.get(f"{prefix}_name", "")
+            if owner[0] in _NO_JOBS:
+                continue
+            if metric in OWNED:
+                kind, label = OWNED[metric]
+                self._owners[kind, namespace_of(labels), labels.get(label, "")] = owner
+            elif metric == POD_INFO and (who := workload_of(labels)) is not None:
+                self._owners["Pod", who.namespace, who.pod] = owner
 
     def job_of(self, who: Workload) -> JobRef | None:
         """Return the topmost owner that is known; None without any."""
@@ -56,17 +66,3 @@ class OwnerIndex:
 def own_job(uid: str, name: str) -> JobRef:
     """Return the job of a pod whose owner is not known, or that has none: the pod itself."""
     return JobRef(api_version="v1", kind="Pod", name=name, uid=uid)
-
-
-def _owned(labels: SeriesLabels) -> _Owned | None:
-    metric = labels.get("__name__", "")
-    if metric in OWNED:
-        kind, label = OWNED[metric]
-        return kind, namespace_of(labels), labels.get(label, "")
-    who = workload_of(labels) if metric == POD_INFO else None
-    return None if who is None else ("Pod", who.namespace, who.pod)
-
-
-def _owner(labels: SeriesLabels) -> tuple[str, str]:
-    prefix = "created_by" if labels.get("__name__") == POD_INFO else "owner"
-    return labels.get(f"{prefix}_kind", ""), labels.get(f"{prefix}_name", "")

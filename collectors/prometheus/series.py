@@ -234,20 +234,19 @@ class ScrapeCursor:
 
     def of(self, series: Iterable[ScrapedSeries]) -> list[NewSample]:
         """Return the new samples of an answer; series that ended a quarter of an hour ago are forgotten."""
-        new_samples = [new for scraped in series if (new := self._newest(scraped)) is not None]
+        new_samples = []
+        for scraped in series:
+            key = tuple(sorted(scraped.labels.items()))
+            last = self._last.get(key)
+            if not scraped.points or (last is not None and scraped.points[-1][0] <= last[0]):
+                continue
+            last_ms, growth = last or (None, Growth())
+            if last is None:
+                for ts_ms, value in scraped.points[:-1]:
+                    last_ms, _ = ts_ms, growth.add(value)
+            self._last[key] = scraped.points[-1][0], growth
+            new_samples.append(_sample(scraped.labels, last_ms, growth, scraped.points[-1]))
         if new_samples:
             newest = max(sample.ts_ms for sample in new_samples)
             self._last = {key: last for key, last in self._last.items() if newest - last[0] < _FORGOTTEN_MS}
         return new_samples
-
-    def _newest(self, series: ScrapedSeries) -> NewSample | None:
-        key = tuple(sorted(series.labels.items()))
-        last = self._last.get(key)
-        if not series.points or (last is not None and series.points[-1][0] <= last[0]):
-            return None
-        last_ms, growth = last or (None, Growth())
-        if last is None:
-            for ts_ms, value in series.points[:-1]:
-                last_ms, _ = ts_ms, growth.add(value)
-        self._last[key] = series.points[-1][0], growth
-        return _sample(series.labels, last_ms, growth, series.points[-1])

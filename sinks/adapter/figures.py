@@ -170,9 +170,15 @@ class Figures:
 
     def _share(self, workload: str, metric: str, horizon_s: int, now_ms: int) -> float | None:
         """Return what each of the workload's pods will have, as many as have figures now."""
-        load, period_s = self._loads.get((workload, metric)), self._period_s(workload, metric)
-        if load is None or period_s is None:
+        load = self._loads.get((workload, metric))
+        cycles = [
+            (confidence, period_s)
+            for uid in self._pods_of(workload)
+            for period_s, confidence in self._cycles_of(uid).get(metric, ())
+        ]
+        if load is None or not cycles:
             return None
+        _, period_s = max(cycles)  # the most certain of any of its pods, among those that are long enough
         sum_then = load.forecast(period_s, now_ms + horizon_s * 1000, now_ms - self._wait_ms)
         pods = sum(self._current(pod, metric, now_ms) is not None for pod in self._pods_of(workload))
         return None if sum_then is None or not pods else sum_then / pods
@@ -186,16 +192,6 @@ class Figures:
                     None,
                 )
         return None
-
-    def _period_s(self, workload: str, metric: str) -> float | None:
-        """Return the period of the most certain cycle of any of its pods, among those that are long
-        enough."""
-        amplitudes = [
-            (confidence, period_s)
-            for uid in self._pods_of(workload)
-            for period_s, confidence in self._cycles_of(uid).get(metric, ())
-        ]
-        return max(amplitudes)[1] if amplitudes else None
 
     def _cycles_of(self, uid: str) -> Mapping[str, list[tuple[float, float]]]:
         """Return period and confidence of each cycle that is long enough, by metric."""

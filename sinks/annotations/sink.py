@@ -169,11 +169,15 @@ class AnnotationSink:
 
     async def run(self) -> None:
         """Write what is due, several objects at once, until cancelled."""
+
+        def may_renew() -> bool:
+            return self._may_begin() and not self._plan.is_on_hold(self._clock())
+
         async with asyncio.TaskGroup() as group:
             for _ in range(WRITERS):
                 group.create_task(self._work())
             for writer in self._beside:
-                group.create_task(writer.run(self._may_renew))
+                group.create_task(writer.run(may_renew))
 
     async def drain(self) -> None:
         """Begin nothing more, and let end what is under way: it would overwrite what the next worker writes.
@@ -190,9 +194,6 @@ class AnnotationSink:
 
     def _may_begin(self) -> bool:
         return not self._draining and self._may_write()
-
-    def _may_renew(self) -> bool:
-        return self._may_begin() and not self._plan.is_on_hold(self._clock())
 
     async def _work(self) -> None:
         while True:

@@ -63,24 +63,16 @@ class IdlePods:
         forgotten: it proves nothing. Nor does what was measured in the future: that clock is wrong."""
         self._newest.forget([IdlePod], now_ms - FRESH_MS - 1)
         by_job: dict[str, list[IdlePod]] = {}
-        ahead_ms = now_ms + FRESH_MS
         for pod in self._pods.values():
             by_job.setdefault(pod.job.uid, []).append(pod)
-        return [
-            workload
-            for pods in by_job.values()
-            if all(pod.ts_ms <= ahead_ms for pod in pods)
-            and (workload := _idle(pods, now_ms - after_ms)) is not None
-        ]
-
-
-def _idle(pods: list[IdlePod], latest_ms: int) -> IdleWorkload | None:
-    since = [pod.idle_since_ms for pod in pods]
-    known = [moment for moment in since if moment is not None]
-    if len(known) < len(since) or max(known) > latest_ms:
-        return None
-    first = pods[0]
-    return IdleWorkload(first.job, first.namespace, tuple(sorted(pods, key=lambda pod: pod.name)), max(known))
+        idle = []
+        for pods in by_job.values():
+            since = [pod.idle_since_ms for pod in pods if pod.idle_since_ms is not None]
+            are_known = len(since) == len(pods) and all(pod.ts_ms <= now_ms + FRESH_MS for pod in pods)
+            if are_known and max(since) <= now_ms - after_ms:
+                ordered = tuple(sorted(pods, key=lambda pod: pod.name))
+                idle.append(IdleWorkload(pods[0].job, pods[0].namespace, ordered, max(since)))
+        return idle
 
 
 def unproven(workload: IdleWorkload, pods: Iterable[KubeObject]) -> str | None:

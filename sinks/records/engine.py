@@ -60,25 +60,20 @@ def _set_up(connection: Any, _record: Any) -> None:
     connection.isolation_level = None  # or the driver begins transactions of its own, too late
     cursor = connection.cursor()
     cursor.execute(f"PRAGMA busy_timeout = {int(_BUSY_S * 1000)}")
-    _enter_wal(cursor)
-    # FULL: Kafka's offsets are committed after our write, so a power cut must not undo it.
-    cursor.execute("PRAGMA synchronous = FULL")
-    cursor.close()
-
-
-def _enter_wal(cursor: Any) -> None:
-    """Turn on the write-ahead log, in which readers and the writer do not wait for each other."""
+    # The write-ahead log, in which readers and the writer do not wait for each other. The switch needs the
+    # file alone for a moment, and does not wait for it by itself.
     end = time.monotonic() + _BUSY_S
     while True:
         try:
             cursor.execute("PRAGMA journal_mode = WAL")
+            break
         except sqlite3.OperationalError as error:
-            # The switch needs the file alone for a moment, and does not wait for it by itself.
             if error.sqlite_errorcode & _PRIMARY_CODE != sqlite3.SQLITE_BUSY or time.monotonic() > end:
                 raise
             time.sleep(_POLL_S)
-        else:
-            return
+    # FULL: Kafka's offsets are committed after our write, so a power cut must not undo it.
+    cursor.execute("PRAGMA synchronous = FULL")
+    cursor.close()
 
 
 def _begin_immediate(connection: Connection) -> None:

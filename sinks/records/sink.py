@@ -105,7 +105,9 @@ class RecordsSink:
         backoff = Backoff()
         while True:
             await self._some.wait()
-            await self._batch_or_time()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_WAIT_S):
+                    await self._full.wait()
             if await self._write_all():
                 backoff.reset()
                 self._telemetry.clear_condition(SINK_AWAY, self.name, f"{self._store.name} is written again")
@@ -124,13 +126,6 @@ class RecordsSink:
         """Give the connections back."""
         self._store.close()
 
-    async def _batch_or_time(self) -> None:
-        try:
-            async with asyncio.timeout(_WAIT_S):
-                await self._full.wait()
-        except TimeoutError:
-            return
-
     async def _write_all(self) -> bool:
         async with self._writing:
             while self._rows:
@@ -141,11 +136,29 @@ class RecordsSink:
 
     async def _write_batch(self) -> bool:
         """Tell whether the next rows are written, or refused for good and among the dead letters."""
-        rows, offsets, generation = self._begin_batch()
+        rows, self._rows = list(self._rows.values()), {}
+        offsets, self._in_flight, self._waiting = self._waiting, self._waiting, PendingOffsets()
+        generation = self._generation
+        self._full.clear()
+        self._room.set()
         try:
-            refused = await self._put([row for row, _ in rows])
-        except RecordsAwayError as error:
-            self._put_back(error, rows, offsets, generation)
+            async with asyncio.timeout(self._timeout_s):
+                refused = await in_thread(lambda: self._store.put([row for row, _ in rows]))
+        except (RecordsAwayError, TimeoutError) as error:
+            reason = str(error)
+            if isinstance(error, TimeoutError):
+                self._store.close()  # the connection stays with its thread; the next try makes a new one
+                reason = f"{self._store.name}: no answer within {self._timeout_s:g} s"
+            self._telemetry.emit(WRITE_RETRIED, reason, sink=self.name, reason="away")
+            detail = f"cannot keep peak records in {reason}; {self._store.find_remedy(reason)}; trying again"
+            self._telemetry.raise_condition(SINK_AWAY, self.name, detail)
+            if generation == self._generation:
+                newer, self._rows = self._rows, {}
+                self._keep([*rows, *newer.values()])
+                self._waiting.merge(offsets)
+                self._in_flight = PendingOffsets()
+                if len(self._rows) >= self._most_rows:
+                    self._room.clear()
             return False
         count_writes(self._telemetry, self.name, len(rows) - len(refused))
         if hours := [row.values["hour"] for row, _ in rows if row.table == HOUR_TABLE]:
@@ -159,41 +172,6 @@ class RecordsSink:
         if generation == self._generation:
             self._in_flight = PendingOffsets()
         return True
-
-    async def _put(self, rows: list[SqlRow]) -> list[RefusedRow]:
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                return await in_thread(lambda: self._store.put(rows))
-        except TimeoutError as error:
-            self._store.close()  # the connection stays with its thread; the next try makes a new one
-            raise RecordsAwayError(f"{self._store.name}: no answer within {self._timeout_s:g} s") from error
-
-    def _begin_batch(self) -> tuple[list[tuple[SqlRow, ConsumerRecord]], PendingOffsets, int]:
-        rows = list(self._rows.values())
-        offsets, self._in_flight, self._waiting = self._waiting, self._waiting, PendingOffsets()
-        self._rows = {}
-        self._full.clear()
-        self._room.set()
-        return rows, offsets, self._generation
-
-    def _put_back(
-        self,
-        error: RecordsAwayError,
-        rows: list[tuple[SqlRow, ConsumerRecord]],
-        offsets: PendingOffsets,
-        generation: int,
-    ) -> None:
-        self._telemetry.emit(WRITE_RETRIED, str(error), sink=self.name, reason="away")
-        detail = f"cannot keep peak records in {error}; {self._store.find_remedy(str(error))}; trying again"
-        self._telemetry.raise_condition(SINK_AWAY, self.name, detail)
-        if generation != self._generation:
-            return
-        newer, self._rows = self._rows, {}
-        self._keep([*rows, *newer.values()])
-        self._waiting.merge(offsets)
-        self._in_flight = PendingOffsets()
-        if len(self._rows) >= self._most_rows:
-            self._room.clear()
 
     def _keep(self, rows: Iterable[tuple[SqlRow, ConsumerRecord]]) -> None:
         for row, origin in rows:

@@ -119,7 +119,16 @@ def usage(url: str, query: UsageQuery) -> list[Mapping[str, Any]]:
     """
     with reading(url) as connection:
         check_namespace(connection, query.namespace, query.namespaces)
-        _check_labels(connection, query)
+        # Raises for a name that is neither of GROUPS nor a label that a pod has
+        pods = TABLES[POD_TABLE]
+        for name in query.by:
+            has = pods.c.labels.op("->")(literal(name, Text)).is_not(None)
+            of_a_pod = (
+                select(pods.c.pod_uid).where(has, may_be_seen(pods.c.namespace, query.namespaces)).limit(1)
+            )
+            if name not in GROUPS and connection.scalar(of_a_pod) is None:
+                there = [*GROUPS, *_labels(connection, query.namespaces)]
+                check_name("group, nor a label kept by DUTYCYCLE_POD_LABELS", name, there, "--by")
         groups = [_group(name, connection.dialect.name, query.namespaces) for name in query.by]
         sums = [func.sum(_usage.c[name]).label(name) for name in SUMS]
         sums.append(func.sum(cost_of_idle(_usage, _usage.c.gpu_idle_s)).label("gpu_idle_cost"))
@@ -204,17 +213,6 @@ def _group(name: str, dialect: str, namespaces: Collection[str] | None) -> Colum
         # Of a pod without a name nobody knows whose it is.
         cases.append((func.coalesce(_usage.c.namespace, "").not_in(namespaces), literal(HIDDEN)))
     return case(*cases, else_=func.coalesce(value, NONE))
-
-
-def _check_labels(connection: Connection, query: UsageQuery) -> None:
-    """Raises for a name that is neither of ``GROUPS`` nor a label that a pod has."""
-    pods = TABLES[POD_TABLE]
-    for name in query.by:
-        has = pods.c.labels.op("->")(literal(name, Text)).is_not(None)
-        of_a_pod = select(pods.c.pod_uid).where(has, may_be_seen(pods.c.namespace, query.namespaces)).limit(1)
-        if name not in GROUPS and connection.scalar(of_a_pod) is None:
-            there = [*GROUPS, *_labels(connection, query.namespaces)]
-            check_name("group, nor a label kept by DUTYCYCLE_POD_LABELS", name, there, "--by")
 
 
 def label_names(url: str, namespaces: Collection[str] | None = None) -> list[str]:

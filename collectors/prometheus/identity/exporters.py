@@ -25,8 +25,8 @@ class Exporters:
     A scrape adds the labels of the target: in place of the exporter's own, or where a free GPU has none.
     """
 
-    def __init__(self, renaming: Iterable[str] = ()) -> None:
-        self.renaming = set(renaming)
+    def __init__(self) -> None:
+        self.renaming: set[str] = set()
         """Scrape jobs that rename the exporter's labels: all their targets do."""
         self._asking: set[_Name] = set()
         self._requests_known = False

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from collectors.attribution.cgroup_path import CgroupId, parse_cgroup_path
+from collectors.attribution.cgroup_path import parse_cgroup_path
 from collectors.prometheus.identity.labels import POD_INFO, Workload, workload_of
 from collectors.prometheus.series import NewSample, ScrapedSeries, SeriesLabels
 from dutycycle.contract.records.pods import name_key
@@ -37,11 +37,9 @@ class PodIndex:
 
     def __init__(
         self,
-        cgroup: Callable[[str], CgroupId | None] = parse_cgroup_path,
         uid_of: UidOf | None = None,
         patient_answers: int = _PATIENT_ANSWERS,
     ) -> None:
-        self._cgroup = cgroup
         self._uid_of = uid_of
         self._patient_answers = patient_answers
         self._answers = 0
@@ -67,14 +65,14 @@ class PodIndex:
     def learn_containers(self, samples: Iterable[NewSample | ScrapedSeries]) -> None:
         """Take what cAdvisor's paths say about names."""
         for sample in samples:
-            who, group = workload_of(sample.labels), self._cgroup(sample.labels.get("id", ""))
+            who, group = workload_of(sample.labels), parse_cgroup_path(sample.labels.get("id", ""))
             if who is not None and group is not None and group.pod_uid is not None:
                 self._uids[who.namespace, who.pod] = group.pod_uid
 
     def of(self, labels: SeriesLabels) -> PodRef | None:
         """Return the pod or container that a series of cAdvisor is about; None for what is no pod's."""
         who, path = workload_of(labels), labels.get("id", "")
-        group = self._cgroup(path)
+        group = parse_cgroup_path(path)
         if group is not None:
             uid: str | None = group.pod_uid
         elif who is not None:

@@ -14,7 +14,7 @@ import orjson
 
 from dutycycle.contract.records.derived import JobPeaks, PodPeaks
 from dutycycle.contract.records.health import NodeHealth
-from dutycycle.contract.records.insights import Insight, ProfileVerdict
+from dutycycle.contract.records.insights import ProfileVerdict
 from dutycycle.contract.records.parts import JobInsight, NodePart, PodInsight, WorkloadState
 from dutycycle.contract.records.placement import Placement
 from dutycycle.contract.records.samples import NvmlSample
@@ -111,7 +111,16 @@ class Annotations:
         """Keep an insight until the object's peaks are known: written alone, it would remove their keys."""
         if target is None:
             return None
-        self._insights[target] = _insight_values(record.insight) | _state_values(record.state)
+        insight = record.insight
+        odd = "; ".join(
+            f"{anomaly.kind}: {anomaly.advice}" if anomaly.advice else anomaly.kind
+            for anomaly in insight.anomalies
+        )
+        value = {
+            keys.KIND: insight.kind, keys.BOTTLENECK: insight.bottleneck, keys.ADVICE: insight.advice,
+            keys.ANOMALY: odd or None,
+        }  # fmt: skip
+        self._insights[target] = measured(value) | _state_values(record.state)
         self._insights.move_to_end(target)
         if len(self._insights) > _MOST_WAITING + len(self._pods) + len(self._jobs):
             self._insights.popitem(last=False)
@@ -153,46 +162,39 @@ class Annotations:
 
     def wanted(self, target: Target, present: Present) -> WantedAnnotations:
         """Return all that we want on the object that carries ``present``."""
-        texts, fitting = self._texts_that_fit(target, present)
+        placement, profile = self._placements.get(target, {}), self._profiles.get(target, {})
+        job = self._jobs.get(target)
+        node = self._nodes.get(target.name) if target.kind == "node" else None
+        if (profile or placement) and target not in self._pods and job is None:
+            # Nothing else is known: perhaps it ended long ago, and this is a new worker. All of it stays.
+            old = self._keys(keys.PROFILE_NAMES if profile else {keys.PLACEMENT})
+            kept = {key: value for key, value in present.ours.items() if key not in old}
+            texts = self._texts(profile | placement)
+            taken = present.others_bytes + keys.size_of(kept)
+            fitting = kept | keys.keep_what_fits(texts.items(), taken)
+        elif target.kind == "job":
+            known = self._texts(self._insights.get(target, {}) | profile)
+            texts = fitting = {} if job is None else job.wanted(present, known)
+        elif node is not None and node.sample is None:
+            # Perhaps none of its GPUs answers any more: what was written of them stays.
+            texts = self._texts(node.values())
+            fitting = keys.keep_what_fits((dict(present.ours) | texts).items(), present.others_bytes)
+        else:
+            figures = self._pods.get(target, {}) | self._insights.get(target, {}) | profile | placement
+            texts = self._texts(figures if node is None else node.values())
+            kept_bytes = keys.size_of(stays(target.kind, self._prefix, present.ours, texts))
+            # What is there comes first: left out, its older value would stay, and take room all the same.
+            ordered = sorted(texts.items(), key=lambda pair: pair[0] not in present.ours)
+            fitting = keys.keep_what_fits(ordered, present.others_bytes + kept_bytes)
         ours: frozenset[str] = frozenset()  # advice that holds no more
         if target in self._insights:
             ours |= self._keys(keys.INSIGHT_NAMES | keys.STATE_NAMES)
         if target in self._profiles:
             ours |= self._keys(keys.PROFILE_NAMES)
         surplus = ours & present.ours.keys() - fitting.keys()
-        if (job := self._jobs.get(target)) is not None:
+        if job is not None:
             surplus |= job.surplus(present, fitting)
         return WantedAnnotations(fitting, surplus, len(texts.keys() - fitting.keys()))
-
-    def _texts_that_fit(self, target: Target, present: Present) -> tuple[dict[str, str], dict[str, str]]:
-        """Return what is known of the object, and what of it fits beside what is kept there."""
-        placement, profile = self._placements.get(target, {}), self._profiles.get(target, {})
-        if (profile or placement) and target not in self._pods and target not in self._jobs:
-            # Nothing else is known: perhaps it ended long ago, and this is a new worker. All of it stays.
-            old = self._keys(keys.PROFILE_NAMES if profile else {keys.PLACEMENT})
-            kept = {key: value for key, value in present.ours.items() if key not in old}
-            texts = self._texts(profile | placement)
-            taken = present.others_bytes + keys.size_of(kept)
-            return texts, kept | keys.keep_what_fits(texts.items(), taken)
-        if target.kind == "job":
-            job = self._jobs.get(target)
-            known = self._texts(self._insights.get(target, {}) | profile)
-            texts = {} if job is None else job.wanted(present, known)
-            return texts, texts
-        if target.kind == "node":
-            node = self._nodes.get(target.name)
-            texts = {} if node is None else self._texts(node.values())
-            if node is not None and node.sample is None:
-                # Perhaps none of its GPUs answers any more: what was written of them stays.
-                kept = dict(present.ours) | texts
-                return texts, keys.keep_what_fits(kept.items(), present.others_bytes)
-        else:
-            figures = self._pods.get(target, {}) | self._insights.get(target, {})
-            texts = self._texts(figures | profile | placement)
-        kept_bytes = keys.size_of(stays(target.kind, self._prefix, present.ours, texts))
-        # What is there already comes first: left out, its older value would stay, and take room all the same.
-        ordered = sorted(texts.items(), key=lambda pair: pair[0] not in present.ours)
-        return texts, keys.keep_what_fits(ordered, present.others_bytes + kept_bytes)
 
     def conditions(self, node: str) -> dict[str, bool]:
         """Return what holds of a node, by the name of the label; without what is not known."""
@@ -259,17 +261,4 @@ def _state_values(state: WorkloadState | None) -> dict[str, Any]:
         keys.GPU_MEM_FULL: None if state.gpu_mem_full_ms is None else rfc3339(state.gpu_mem_full_ms),
         keys.LEVEL_FORECAST: level_forecast(state.trends or {}),
     }
-    return measured(value)
-
-
-def _insight_values(insight: Insight) -> dict[str, Any]:
-    """Return what a pod is, what holds it back and what is odd about it, by name."""
-    odd = "; ".join(
-        f"{anomaly.kind}: {anomaly.advice}" if anomaly.advice else anomaly.kind
-        for anomaly in insight.anomalies
-    )
-    value = {
-        keys.KIND: insight.kind, keys.BOTTLENECK: insight.bottleneck, keys.ADVICE: insight.advice,
-        keys.ANOMALY: odd or None,
-    }  # fmt: skip
     return measured(value)

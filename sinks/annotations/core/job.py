@@ -123,7 +123,21 @@ class JobView:
 
 def job_values(record: JobPeaks) -> dict[str, dict[str, Any]]:
     """Return what a job says about each of its pods, by pod name."""
-    return {name: value for name in sorted(record.pods) if (value := _of_job(record.pods[name]))}
+    values = {}
+    for name, pod in sorted(record.pods.items()):
+        value: dict[str, Any] = {}
+        places = [(*scope.rpartition("/")[::2], peaks) for scope, peaks in pod.gpus.items()]
+        for node, index, peaks in sorted(places, key=lambda place: (place[0], int(place[1]))):
+            if "gpu_util_pct" in peaks:
+                value[f"{node}-gpu-{index}_util"] = number(peaks["gpu_util_pct"].max)
+            if "mem_used_bytes" in peaks:
+                value[f"{node}-gpu-{index}_mem_mb"] = number(peaks["mem_used_bytes"].max / MEGA)
+        # The GPUs of a large job are left out of the record; the pod's own figures are not.
+        value |= maxima(pod.metrics, "pod" if pod.gpus else "job", prefix="")
+        value |= measured({keys.CPU_UTIL_P95: p95(pod.metrics, "cpu_util_pct")})
+        if value:
+            values[name] = value
+    return values
 
 
 def job_summary(record: JobPeaks) -> dict[str, Any]:
@@ -164,25 +178,6 @@ def job_ranks(record: JobPeaks) -> dict[str, tuple[float, ...]]:
     }
 
 
-def _of_job(pod: PodOfJob) -> dict[str, Any]:
-    value: dict[str, Any] = {}
-    for scope in sorted(pod.gpus, key=_gpu_order):
-        node, _, index = scope.rpartition("/")
-        peaks = pod.gpus[scope]
-        if "gpu_util_pct" in peaks:
-            value[f"{node}-gpu-{index}_util"] = number(peaks["gpu_util_pct"].max)
-        if "mem_used_bytes" in peaks:
-            value[f"{node}-gpu-{index}_mem_mb"] = number(peaks["mem_used_bytes"].max / MEGA)
-    # The GPUs of a large job are left out of the record; the pod's own figures are not.
-    value |= maxima(pod.metrics, "pod" if pod.gpus else "job", prefix="")
-    return value | measured({keys.CPU_UTIL_P95: p95(pod.metrics, "cpu_util_pct")})
-
-
-def _gpu_order(scope: str) -> tuple[str, int]:
-    node, _, index = scope.rpartition("/")
-    return node, int(index)
-
-
 def pods_by_name(record: JobPeaks) -> dict[str, PodOfJob]:
     """Return the pods of a job; what can be no pod's name is passed over."""
     incarnations: dict[str, list[PodOfJob]] = {}
@@ -190,21 +185,21 @@ def pods_by_name(record: JobPeaks) -> dict[str, PodOfJob]:
         name = listed.partition("@")[0]
         if is_name(name):
             incarnations.setdefault(name, []).append(pod)
-    return {name: _joined(incarnation) for name, incarnation in incarnations.items()}
-
-
-def _joined(incarnations: list[PodOfJob]) -> PodOfJob:
-    """Return the maximum of all for each figure. GPUs are left out where one incarnation lacks its own."""
-    if len(incarnations) == 1:
-        return incarnations[0]
-    metrics = reduce(_greatest, (incarnation.metrics for incarnation in incarnations))
-    gpus: dict[str, Peaks] = {}
-    if all(incarnation.gpus or "gpu_util_pct" not in incarnation.metrics for incarnation in incarnations):
-        for incarnation in incarnations:
-            gpus |= {
-                scope: _greatest(gpus.get(scope, {}), peaks) for scope, peaks in incarnation.gpus.items()
-            }
-    return PodOfJob(node=incarnations[-1].node, metrics=metrics, gpus=gpus)
+    pods = {}
+    for name, several in incarnations.items():
+        if len(several) == 1:
+            pods[name] = several[0]
+            continue
+        # The maximum of all for each figure. GPUs are left out where one incarnation lacks its own.
+        gpus: dict[str, Peaks] = {}
+        if all(incarnation.gpus or "gpu_util_pct" not in incarnation.metrics for incarnation in several):
+            for incarnation in several:
+                gpus |= {
+                    scope: _greatest(gpus.get(scope, {}), peaks) for scope, peaks in incarnation.gpus.items()
+                }
+        metrics = reduce(_greatest, (incarnation.metrics for incarnation in several))
+        pods[name] = PodOfJob(node=several[-1].node, metrics=metrics, gpus=gpus)
+    return pods
 
 
 def _greatest(first: Peaks, other: Peaks) -> Peaks:

@@ -9,7 +9,7 @@ from dutycycle.contract.health.verdict import is_sick, rank, sentence
 from dutycycle.contract.metering import HELD_DOWN
 from dutycycle.contract.records.health import NodeHealth
 from dutycycle.contract.records.parts import GpuAnalysis, NodePart
-from dutycycle.contract.records.samples import Gpu, GpuProcess, NvmlSample
+from dutycycle.contract.records.samples import Gpu, NvmlSample
 from dutycycle.view.newest import NewestRecords
 from sinks.annotations.core import keys
 from sinks.annotations.core.values import (
@@ -155,27 +155,22 @@ def gpu_static(gpus: Iterable[Gpu]) -> dict[str, Any]:
 
 def gpu_now(gpu: Gpu) -> dict[str, Any]:
     """Return memory and processes of one GPU at one tick."""
-    used, total, processes = gpu.mem_used_bytes, gpu.mem_total_bytes, _known(gpu.processes)
+    used, total, processes = gpu.mem_used_bytes, gpu.mem_total_bytes, gpu.processes
+    if processes is None or any(process.pid == UNKNOWN_PID for process in processes):
+        processes = None  # a source that sees pods only, such as dcgm-exporter, gives PID 0
+    sized = [
+        (process.mem_used_bytes, process.pid)
+        for process in processes or ()
+        if process.mem_used_bytes is not None
+    ]
+    largest = sorted(sized, reverse=True)[:MOST_PROCESSES]
     value = {
         "mem_used": None if used is None else gigabytes(used),
         "mem_free": None if used is None or total is None else gigabytes(max(total - used, 0)),
         "process_cnt": None if processes is None else len(processes),
-        "pid_mem": None if processes is None else _pid_mem(processes),
-    }
+        "pid_mem": None if processes is None else [
+            [pid, f"{number(of_process / MEGA)}MB"]
+            for of_process, pid in sorted(largest, key=lambda pair: pair[1])
+        ],
+    }  # fmt: skip
     return measured(value)
-
-
-def _known(processes: tuple[GpuProcess, ...] | None) -> tuple[GpuProcess, ...] | None:
-    """Return the processes, if all are known. A source that sees pods only, such as dcgm-exporter, gives PID
-    0."""
-    if processes is None or any(process.pid == UNKNOWN_PID for process in processes):
-        return None
-    return processes
-
-
-def _pid_mem(processes: Iterable[GpuProcess]) -> list[list[Any]]:
-    known = [
-        (process.mem_used_bytes, process.pid) for process in processes if process.mem_used_bytes is not None
-    ]
-    largest = sorted(known, reverse=True)[:MOST_PROCESSES]
-    return [[pid, f"{number(used / MEGA)}MB"] for used, pid in sorted(largest, key=lambda pair: pair[1])]

@@ -121,7 +121,12 @@ class Occurrences:
                 self.given_up += entry.waits
                 del self._entries[key]
                 continue
-            due = list(_due(key, entry))
+            due = []
+            for hold in entry.holds:
+                first_ms = hold.since_ms + AFTER_MS.get(hold.reason, 0)
+                if entry.seen_ms >= max(first_ms, entry.not_before_ms.get((hold.reason, hold.fault), 0)):
+                    repeats = (entry.seen_ms - first_ms) // REPEAT_MS
+                    due.append(Due(key[0], hold, repeats + 1, first_ms + repeats * REPEAT_MS, key[1]))
             entry.waits = bool(due and key[1])
             repetitions += due
         return repetitions
@@ -147,20 +152,17 @@ def target_of(record: PodInsight | JobInsight) -> Target | None:
     return job_target(record.job, record.namespace)
 
 
-def _due(key: tuple[Target, str], entry: _Occurrence) -> Iterator[Due]:
-    for hold in entry.holds:
-        first_ms = hold.since_ms + AFTER_MS.get(hold.reason, 0)
-        if entry.seen_ms >= max(first_ms, entry.not_before_ms.get((hold.reason, hold.fault), 0)):
-            repeats = (entry.seen_ms - first_ms) // REPEAT_MS
-            yield Due(key[0], hold, repeats + 1, first_ms + repeats * REPEAT_MS, key[1])
-
-
 def _holding(record: PodInsight | JobInsight, target: Target, state: WorkloadState) -> Iterator[Occurrence]:
     if state.idle_since_ms is not None:
         since = rfc3339(state.idle_since_ms)
         note = f"It holds GPUs and has used none of them since {since}"
         yield Occurrence(target.ref, GPU_IDLE, "Normal", state.idle_since_ms, note)
-    yield from _odd(record, target)
+    kinds: set[str] = set()
+    for anomaly in record.insight.anomalies:
+        if anomaly.kind in _ANOMALIES and anomaly.kind not in kinds:  # the first of its kind
+            kinds.add(anomaly.kind)
+            note = f"Since {rfc3339(anomaly.since_ms)}: {anomaly.advice or anomaly.kind}"
+            yield Occurrence(target.ref, _ANOMALIES[anomaly.kind], "Warning", anomaly.since_ms, note)
     of_a_job = isinstance(record, PodInsight) and target_of_job(record) is not None
     lost_ms = state.lost_ms
     if lost_ms is not None and not of_a_job and state.seen_ms - lost_ms < _MISSED_MS:
@@ -174,16 +176,6 @@ def _sick(record: NodeHealth, target: Target) -> Iterator[Occurrence]:
         if is_sick(gpu):
             note, fault = sentence(gpu)[:_LONGEST_NOTE], f"{gpu.gpu}/{gpu.level}"
             yield Occurrence(target.ref, GPU_UNHEALTHY, "Warning", gpu.since_ms, note, fault)
-
-
-def _odd(record: PodInsight | JobInsight, target: Target) -> Iterator[Occurrence]:
-    """Yield one for each kind of anomaly, of the first of that kind."""
-    kinds: set[str] = set()
-    for anomaly in record.insight.anomalies:
-        if anomaly.kind in _ANOMALIES and anomaly.kind not in kinds:
-            kinds.add(anomaly.kind)
-            note = f"Since {rfc3339(anomaly.since_ms)}: {anomaly.advice or anomaly.kind}"
-            yield Occurrence(target.ref, _ANOMALIES[anomaly.kind], "Warning", anomaly.since_ms, note)
 
 
 def target_of_job(record: PodInsight) -> Target | None:

@@ -1,9 +1,8 @@
 """Makes the values of a pod's annotations: its peaks, and what is found about it. Pure."""
 
-from collections.abc import Mapping
 from typing import Any
 
-from dutycycle.contract.records.derived import Peaks, PodPeaks
+from dutycycle.contract.records.derived import PodPeaks
 from dutycycle.contract.units import rfc3339
 from sinks.annotations.core import keys
 from sinks.annotations.core.values import (
@@ -35,17 +34,15 @@ def pod_values(record: PodPeaks) -> dict[str, Any]:
 
 def _per_process(record: PodPeaks, metric: str) -> dict[str, Any] | None:
     """Return maxima by ``gpu_<index>_<pid>``; of a GPU whose processes are unknown, by ``gpu_<index>``."""
-    peaks = [peak for peak in _maxima(record.processes or {}, metric) if peak[0][-1] != UNKNOWN_PID]
-    of_processes = {where[0] for where, _ in peaks}
-    peaks += [peak for peak in _maxima(record.gpus, metric) if peak[0][0] not in of_processes]
+    peaks: list[tuple[tuple[int, ...], float]] = []
+    for scope, of_process in (record.processes or {}).items():  # <node>/<index>/<pid>
+        _, index, pid = scope.split("/")
+        if metric in of_process and int(pid) != UNKNOWN_PID:
+            peaks.append(((int(index), int(pid)), of_process[metric].max))
+    with_processes = {where[0] for where, _ in peaks}
+    for scope, of_gpu in record.gpus.items():
+        index = scope.rpartition("/")[2]
+        if metric in of_gpu and int(index) not in with_processes:
+            peaks.append(((int(index),), of_gpu[metric].max))
     largest = sorted(peaks, key=lambda pair: (-pair[1], pair[0]))[:MOST_PROCESSES]
     return {"gpu_" + "_".join(map(str, where)): number(most) for where, most in sorted(largest)} or None
-
-
-def _maxima(scopes: Mapping[str, Peaks], metric: str) -> list[tuple[tuple[int, ...], float]]:
-    """Return ((index, pid), maximum) of scopes such as ``<node>/<index>/<pid>``."""
-    return [
-        (tuple(int(part) for part in scope.split("/")[1:]), peaks[metric].max)
-        for scope, peaks in scopes.items()
-        if metric in peaks
-    ]

@@ -187,7 +187,14 @@ class WritePlan:
         self._move(target, entry, anew=True)
         if entry.ticket == 0 and entry.in_flight is None:
             self._queue(target, entry)
-        return self._shed() if len(self._entries) > self._most else None
+        if len(self._entries) <= self._most:
+            return None
+        # What was touched longest ago: of what waits for nothing, else of what is not final.
+        lru = next(lru for lru in _LruList if self._lru[lru])
+        oldest = next(iter(self._lru[lru]))
+        entry = self._entries[oldest]
+        self.drop(oldest)
+        return Shed(oldest, lost=entry.late or not entry.clean, final=entry.final)
 
     def next_due(self, now: float) -> DueWrite | None:
         """Return the next object to write, which is then in flight; None when none is due."""
@@ -201,7 +208,15 @@ class WritePlan:
                 entry.in_flight, entry.waiting, entry.ticket = entry.waiting, PendingOffsets(), 0
                 entry.urgent_in_flight, entry.urgent = entry.urgent, False
                 damped = entry.damping.waiting(now - entry.written_at, self._interval_s)
-                return DueWrite(target, self._threshold(entry, now), damped)
+                if entry.final:
+                    threshold = ChangeThreshold.TIME_STAMP  # at the end, the slightest
+                elif entry.written_at == _NEVER or entry.urgent_in_flight:
+                    # Never by us: it may carry all, from before a restart.
+                    threshold = ChangeThreshold.ANY_FIGURE
+                else:
+                    is_long_ago = now - entry.written_at >= REFRESH * self._interval_s
+                    threshold = ChangeThreshold.TIME_STAMP if is_long_ago else ChangeThreshold.MUCH
+                return DueWrite(target, threshold, damped)
         return None
 
     def wait_s(self, now: float) -> float | None:
@@ -210,16 +225,6 @@ class WritePlan:
             self._clean(queue)
         times = [queue[0][0] for queue in self._queues if queue]
         return max(0.0, min(times) - now, self._on_hold_until - now) if times else None
-
-    def _threshold(self, entry: _PlannedWrite, now: float) -> ChangeThreshold:
-        """Return what has to have changed for a write now: at the end, the slightest."""
-        if entry.final:
-            return ChangeThreshold.TIME_STAMP
-        if entry.written_at == _NEVER or entry.urgent_in_flight:
-            # Never by us: it may carry all, from before a restart.
-            return ChangeThreshold.ANY_FIGURE
-        is_long_ago = now - entry.written_at >= REFRESH * self._interval_s
-        return ChangeThreshold.TIME_STAMP if is_long_ago else ChangeThreshold.MUCH
 
     def written(self, target: Target, now: float, changed: Collection[str] = ()) -> None:
         """Note that an object carries what it should. ``changed``: the figures that differed by enough to
@@ -326,11 +331,3 @@ class WritePlan:
             self._lru[entry.lru].pop(target, None)
             self._lru[lru][target] = None
             entry.lru = lru
-
-    def _shed(self) -> Shed:
-        """Give up what was touched longest ago: of what waits for nothing, else of what is not final."""
-        lru = next(lru for lru in _LruList if self._lru[lru])
-        target = next(iter(self._lru[lru]))
-        entry = self._entries[target]
-        self.drop(target)
-        return Shed(target, lost=entry.late or not entry.clean, final=entry.final)

@@ -58,14 +58,14 @@ def excesses(
     ``used``: GPU-seconds by owner. The rivals of a namespace are the namespaces, and those of a team the
     teams; who used nothing has no part in the division.
     """
-    return {owner: _excess(owner, used, shares) for owner in owners}
-
-
-def _excess(owner: str, used: Mapping[str, float], shares: Mapping[str, float]) -> float:
-    kind = owner.partition(" ")[0]
-    gpu_s = {name: of for name, of in sorted(used.items()) if of > 0 and name.partition(" ")[0] == kind}
-    if not gpu_s:
-        return 1.0
-    own = gpu_s.setdefault(owner, 0.0)
-    entitled = shares.get(owner, 1.0) / sum(shares.get(name, 1.0) for name in gpu_s)
-    return own / sum(gpu_s.values()) / entitled
+    excess_of = {}
+    for owner in owners:
+        kind = owner.partition(" ")[0]
+        gpu_s = {name: of for name, of in sorted(used.items()) if of > 0 and name.partition(" ")[0] == kind}
+        if gpu_s:
+            own = gpu_s.setdefault(owner, 0.0)
+            entitled = shares.get(owner, 1.0) / sum(shares.get(name, 1.0) for name in gpu_s)
+            excess_of[owner] = own / sum(gpu_s.values()) / entitled
+        else:
+            excess_of[owner] = 1.0
+    return excess_of

@@ -62,14 +62,14 @@ def _duration(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-def predict(similar: SimilarPods | None, coverage: float = _COVERAGE) -> Prediction | None:
+def predict(similar: SimilarPods | None) -> Prediction | None:
     """Return the prediction from ``similar``; None without similar pods."""
     if similar is None:
         return None
     figures = {}
     for name in FIGURES:
         stated = interval(
-            (outcome.figures[name] for outcome in similar.outcomes if name in outcome.figures), coverage
+            (outcome.figures[name] for outcome in similar.outcomes if name in outcome.figures), _COVERAGE
         )
         if stated is not None:
             figures[name] = stated

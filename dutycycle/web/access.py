@@ -173,7 +173,8 @@ class Gate:
         return any(address in network for network in self._proxies)
 
     async def _viewer_by_token(self, token: str) -> Viewer | None:
-        if self._token is not None and _equal(token, self._token):
+        given = token.encode(errors="surrogateescape")
+        if self._token is not None and hmac.compare_digest(given, self._token.encode()):
             return Viewer("the holder of the token")
         if self._tried >= _MOST_TRIED:
             raise TooManyError("too many tokens are tried: try again in a moment")
@@ -261,7 +262,3 @@ def _read_token(settings: Settings) -> str | None:
 
 def _open_private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
-
-
-def _equal(given: str, token: str) -> bool:
-    return hmac.compare_digest(given.encode(errors="surrogateescape"), token.encode())

@@ -4,7 +4,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Literal
 from urllib.parse import urlencode
 
@@ -46,11 +45,6 @@ class GridFilter:
     namespace: str = ""
     state: str = ""
     pool: str = ""
-
-
-@lru_cache(65_536)
-def _link_to(key: str) -> str:
-    return f"subject?{urlencode({'key': key})}"
 
 
 def _percent(value: Value) -> str:
@@ -137,7 +131,8 @@ def squares(state: LiveState, gpus: Collection[GpuRow], color: str) -> dict[str,
         use = silence_words(state, row) or activity(state, row)
         title = ", ".join(filter(None, (row.name, row.now.model or "", owners(state, row), use)))
         shade = None if value is None else max(0, min(int(value / 100 * _SHADES), _SHADES - 1))
-        by_node.setdefault(row.node, []).append(Square(_link_to(row.key), text, title, shade))
+        link = f"subject?{urlencode({'key': row.key})}"
+        by_node.setdefault(row.node, []).append(Square(link, text, title, shade))
     return by_node
 
 

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -146,38 +146,23 @@ def job_values(url: str, query: Query, viewer: Viewer) -> dict[str, Any]:
     earlier = [job_use(row) for row in record.earlier]
     job = job_use(record.row)
     groups, unreadable = predicted_pods(url, record.row, viewer.namespaces)
+    pods = [
+        {
+            "name": pod["name"], "node": pod["node"], "phase": pod["phase"], "gpus": pod["gpus"],
+            "gpu_request": pod["gpu_request"], "mean_util_pct": pod["mean_gpu_util_pct"],
+            "gpu_mem_bytes": pod["max_gpu_mem_used_bytes"],
+            "cpu_cores": None if pod["max_cpu_util_pct"] is None else pod["max_cpu_util_pct"] / 100,
+            "cpu_request": pod["cpu_request"], "mem_bytes": pod["max_mem_used_bytes"],
+            "mem_request_bytes": pod["mem_request_bytes"],
+        }
+        for pod in record.pods
+    ]  # fmt: skip
     return {
-        "job": job, "pods": [asdict(_pod_use(pod)) for pod in record.pods], "pod_count": record.pod_count,
+        "job": job, "pods": pods, "pod_count": record.pod_count,
         "events": [{**event, "at_ms": unix_ms(event["at"])} for event in record.events], "earlier": earlier,
         "reports": REPORTS, "groups": groups[:_MOST_GROUPS], "group_count": len(groups),
         "unreadable": unreadable,
     }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class _PodUse:
-    """Shows a pod of a job: what it asked for beside what it used."""
-
-    name: str
-    node: str
-    phase: str
-    gpus: int
-    gpu_request: float | None
-    mean_util_pct: float | None
-    gpu_mem_bytes: float | None
-    cpu_cores: float | None
-    cpu_request: float | None
-    mem_bytes: float | None
-    mem_request_bytes: float | None
-
-
-def _pod_use(row: Mapping[str, Any]) -> _PodUse:
-    cpu = row["max_cpu_util_pct"]
-    return _PodUse(
-        row["name"], row["node"], row["phase"], row["gpus"], row["gpu_request"], row["mean_gpu_util_pct"],
-        row["max_gpu_mem_used_bytes"], None if cpu is None else cpu / 100, row["cpu_request"],
-        row["max_mem_used_bytes"], row["mem_request_bytes"],
-    )  # fmt: skip
 
 
 def insight_of(row: Mapping[str, Any]) -> Insight | None:

@@ -2,7 +2,7 @@
 
 import io
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 from urllib.parse import urlencode
@@ -97,7 +97,8 @@ class Pages:
         self._templates = templates_of("dutycycle.web")
         self._templates.filters |= {
             "json": _json, "hours": hours,
-            "percent": percent_text, "bytes": bytes_text, "amount": amount, "digits": _digits,
+            "percent": percent_text, "bytes": bytes_text, "amount": amount,
+            "digits": lambda value: UNKNOWN if value is None else digits(value),
             "anchor": about.anchor, "explain": about.address_of, "group": group_text,
         }  # fmt: skip
         self._templates.tests["blocks"] = _is_blocks
@@ -160,12 +161,14 @@ class Pages:
             }
             for title, insight in insights_on(state, row)
         ]
+        blocks = [list(figures.windows(row)), list(figures.peaks(row))]
         return self._render(
             "subject", viewer, title=row.title, kind=figures.kind(row).strip(), more=figures.more(row),
             says=says(state, row), figures=list(figures.now(row)), verdicts=verdicts,
             charts=charts_of(row), seen_ms=row.ts_ms, age_s=(state.now_ms - row.seen_ms) / 1000,
             silent=row.is_silent,
-            blocks=_blocks(figures.windows(row), figures.peaks(row)), inside=_inside(state, row),
+            blocks=[lines for lines in blocks if any(text_of(line).strip() for line in lines)],
+            inside=_inside(state, row),
             health=health_of(state, row), past=past, past_spans=PAST_SPANS, key=key,
             since=choice(query, "since", PAST_SPANS, DEFAULT_PAST),
             # A key of a job or pod is its kind and its uid.
@@ -309,10 +312,6 @@ def amount(money: float | None) -> str:
     return UNKNOWN if money is None else f"{money:,.2f}"
 
 
-def _digits(value: float | None) -> str:
-    return UNKNOWN if value is None else digits(value)
-
-
 def _json(value: Any) -> str:
     return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY).decode()
 
@@ -328,14 +327,14 @@ def _link(path: str, **query: Any) -> str:
     return f"{path}?{urlencode(kept)}" if kept else path
 
 
-def _width_of(column: TableColumn[Any]) -> int:
-    return _WIDE if "history" in column.title else max(column.comfort, column.width)
-
-
 def _cells(view: TableView, columns: Sequence[TableColumn[Any]], rows: Sequence[Any]) -> list[CellRow]:
     """Give of each row the key of what it is about, and its cells."""
+    widths = [
+        (column, _WIDE if "history" in column.title else max(column.comfort, column.width))
+        for column in columns
+    ]
     return [
-        (view.subject(row), [column.cell(row, _width_of(column)) for column in columns])
+        (view.subject(row), [column.cell(row, width) for column, width in widths])
         for row in rows[:_MOST_ROWS]
     ]
 
@@ -370,8 +369,3 @@ def _near(row: Row) -> Callable[[GpuRow | PodRow], bool]:
         return lambda other: other is row or (isinstance(other, PodRow) and other.uid in row.pods)
     uids = {pod.uid for pod in row.pods.values()} if isinstance(row, JobRow) else {row.uid}
     return lambda other: not uids.isdisjoint(other.pods) if isinstance(other, GpuRow) else other.uid in uids
-
-
-def _blocks(*parts: Iterable[Line]) -> list[list[Line]]:
-    """Keep the parts that have anything to say."""
-    return [lines for lines in map(list, parts) if any(text_of(line).strip() for line in lines)]

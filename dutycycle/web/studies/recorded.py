@@ -73,8 +73,13 @@ def recorded_run(
     step_ms = DAY_MS if since_ms is not None and span[0] < since_ms else HOUR_MS
     gpus = _gpus_of(url, uid, step_ms)
     charts, notes = _charts_of(settings, gpus, span, step_ms)
+    empty = Frame(()).between(0, 0)
+    views = [
+        GpuView(gpu.name, TracedGpu(gpu.node, place, gpu.uuid, gpu.model), empty)
+        for place, gpu in enumerate(gpus)
+    ]
     report = Report(
-        view=_view_of(job, gpus),
+        view=View(job.title, job.first_ms, job.last_ms, views, [], [], {f"job/{job.uid}": job.title}, []),
         facts=_facts_of(job, record, gpus),
         charts=charts,
         phases=[],
@@ -113,15 +118,6 @@ def _total_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, float | None]:
             if row[name] is not None:
                 total[name] = (total[name] or 0.0) + row[name]
     return total
-
-
-def _view_of(job: JobUse, gpus: Sequence[_LedgerGpu]) -> View:
-    empty = Frame(()).between(0, 0)
-    views = [
-        GpuView(gpu.name, TracedGpu(gpu.node, place, gpu.uuid, gpu.model), empty)
-        for place, gpu in enumerate(gpus)
-    ]
-    return View(job.title, job.first_ms, job.last_ms, views, [], [], {f"job/{job.uid}": job.title}, [])
 
 
 def _facts_of(job: JobUse, record: JobRecord, gpus: Sequence[_LedgerGpu]) -> Facts:
@@ -204,7 +200,14 @@ def _ledger_chart(
 ) -> Chart | None:
     """Draw a line a GPU, or one of all; None where nothing of it is known."""
     start_ms = span[0] // step_ms * step_ms
-    values = _by_step(metric, gpus, start_ms, (span[1] - start_ms) // step_ms + 1, step_ms)
+    # The means of the ledger, shape (GPUs, steps)
+    count = (span[1] - start_ms) // step_ms + 1
+    values = np.full((len(gpus), count), np.nan)
+    for place, gpu in enumerate(gpus):
+        for at_ms, figures in gpu.steps.items():
+            at = (at_ms - start_ms) // step_ms
+            if 0 <= at < count:
+                values[place, at] = LEDGER_MEANS[metric].of(figures)
     known = [place for place in range(len(gpus)) if np.isfinite(values[place]).any()]
     if not known:
         return None
@@ -224,17 +227,6 @@ def _ledger_chart(
     row = next(row for row in GPU_ROWS if row.field == metric)
     unit = unit_of_name(metric).text
     return Chart(row.chart, row.title, unit, lines, most=100 if unit == "%" else None)
-
-
-def _by_step(metric: str, gpus: Sequence[_LedgerGpu], start_ms: int, count: int, step_ms: int) -> Floats:
-    """Return a metric of the ledger, shape (GPUs, steps)."""
-    values = np.full((len(gpus), count), np.nan)
-    for place, gpu in enumerate(gpus):
-        for at_ms, row in gpu.steps.items():
-            at = (at_ms - start_ms) // step_ms
-            if 0 <= at < count:
-                values[place, at] = LEDGER_MEANS[metric].of(row)
-    return values
 
 
 def _over_gpus(of: Any, values: Floats) -> Floats:

@@ -33,16 +33,8 @@ def run_of(state: LiveState, url: str, uid: str, back_ms: int, namespaces: froze
         job, pod_count = job_use(record.row), record.pod_count
         end_ms = job.last_ms + 1000 if job.is_ended else now_ms
         name, span = job.title, (max(end_ms - back_ms, job.first_ms), end_ms)
-    pods = _pods_of(state, url, uid, span, pod_count, namespaces)
-    return RunSpan(uid, name, *span, tuple(pods.values()))
-
-
-def _pods_of(
-    state: LiveState, url: str, uid: str, span: tuple[int, int], pod_count: int,
-    namespaces: frozenset[str] | None,
-) -> dict[str, Pod]:  # fmt: skip
-    """Return the pods of a job, or the pod, that are known now or by the records, and those beside them, by
-    uid; none where more are recorded, ``pod_count``, than can be read."""
+    # Those that are known now or by the records, and those beside them, by uid; none where more are recorded
+    # than can be read
     known = [row.identity for row in tuple(state.rows.values()) if isinstance(row, PodRow)]
     pods = {pod.uid: pod for pod in known if pod and uid in (pod.uid, pod.job and pod.job.uid)}
     recorded: list[PodPeaks] = []
@@ -58,7 +50,7 @@ def _pods_of(
     if pods or recorded:
         pods = {pod.uid: pod for pod in known if pod and pod.node in nodes} | pods
         pods = {peaks.pod.uid: _pod_of(peaks) for peaks in recorded} | pods
-    return pods
+    return RunSpan(uid, name, *span, tuple(pods.values()))
 
 
 def _pod_of(peaks: PodPeaks) -> Pod:

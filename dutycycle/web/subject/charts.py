@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from dutycycle.contract.records.derived import Forecast
 from dutycycle.contract.units import GIB
 from dutycycle.live.model.subjects import JobRow, PodRow, Row
 from dutycycle.live.views.depth import main_history
@@ -75,7 +74,14 @@ def _chart(row: Row, metric: str) -> Chart | None:
     trend = row.derived.trend(metric)
     fans = []
     if trend is not None and trend[0].forecast:
-        fans = [_fan(trend[1], trend[0].level, trend[0].forecast, scale)]
+        (newest, ts_ms), ahead = trend, trend[0].forecast
+        values, lows, highs = zip(*((point.value, point.p05, point.p95) for point in ahead), strict=True)
+        fans = [
+            Fan(
+                [ts_ms, *(ts_ms + round(1000 * point.horizon_s) for point in ahead)],
+                *([figure / scale for figure in (newest.level, *of)] for of in (values, lows, highs)),
+            )
+        ]
     repeats = metric == row.main and period_s(row) is not None
     note = f"{_TITLES[metric]}: the last {short_duration((times[-1] - times[0]) / 1000)}, as it came in"
     return Chart(
@@ -84,11 +90,3 @@ def _chart(row: Row, metric: str) -> Chart | None:
         most=100 if metric == "gpu_util_pct" else None,
         note=note + (", and the forecast with its 90 % interval" if fans else ""),
     )  # fmt: skip
-
-
-def _fan(ts_ms: int, level: float, forecast: tuple[Forecast, ...], scale: float) -> Fan:
-    values, lows, highs = zip(*((point.value, point.p05, point.p95) for point in forecast), strict=True)
-    return Fan(
-        [ts_ms, *(ts_ms + round(1000 * point.horizon_s) for point in forecast)],
-        *([figure / scale for figure in (level, *figures)] for figures in (values, lows, highs)),
-    )

@@ -167,11 +167,25 @@ def of_node(annotations: Json) -> tuple[Json, list[GpuNow]]:
 
 def of_job(annotations: Json) -> list[PodOfJobUsage]:
     """Return what a job says of each of its pods, by pod name."""
-    workers = [
-        _worker(str(value.get("pod", name)), value)
-        for name, value in annotations.items()
-        if _is_worker(value)
-    ]
+    workers = []
+    for name, value in annotations.items():
+        # A pod's entry has at least one figure that only such entries have.
+        if not isinstance(value, dict) or not any(
+            key in _PLAIN or _GPU_OF_JOB.fullmatch(key) for key in value
+        ):
+            continue
+        parts: dict[tuple[str, int], dict[str, MaybeNumber]] = {}
+        for key, part in value.items():
+            if match := _GPU_OF_JOB.fullmatch(key):
+                parts.setdefault((match[1], int(match[2])), {})[match[3]] = _number(part)
+        gpus = {where: (part.get("util"), part.get("mem_mb")) for where, part in sorted(parts.items())}
+        usage = MaxUsage(
+            gpus=len(gpus),
+            gpu_pct=highest_of([_number(value.get("gpu_util")), *(util for util, _ in gpus.values())]),
+            gpu_mem_mb=highest_of([_number(value.get("gpu_mem_mb")), *(mem for _, mem in gpus.values())]),
+            **_amounts(value, _OF_POD_OF_JOB),
+        )
+        workers.append(PodOfJobUsage(str(value.get("pod", name)), usage, gpus))
     return sorted(workers, key=lambda worker: _natural(worker.pod))
 
 
@@ -239,26 +253,6 @@ def most_of_each(usages: Iterable[MaxUsage]) -> MaxUsage:
     names = [name for name in MaxUsage.__slots__ if name != "gpus"]
     most = {name: highest_of(getattr(usage, name) for usage in every) for name in names}
     return MaxUsage(gpus=sum(usage.gpus for usage in every), **most)
-
-
-def _worker(pod: str, value: Json) -> PodOfJobUsage:
-    parts: dict[tuple[str, int], dict[str, MaybeNumber]] = {}
-    for key, part in value.items():
-        if match := _GPU_OF_JOB.fullmatch(key):
-            parts.setdefault((match[1], int(match[2])), {})[match[3]] = _number(part)
-    gpus = {where: (part.get("util"), part.get("mem_mb")) for where, part in sorted(parts.items())}
-    usage = MaxUsage(
-        gpus=len(gpus),
-        gpu_pct=highest_of([_number(value.get("gpu_util")), *(util for util, _ in gpus.values())]),
-        gpu_mem_mb=highest_of([_number(value.get("gpu_mem_mb")), *(mem for _, mem in gpus.values())]),
-        **_amounts(value, _OF_POD_OF_JOB),
-    )
-    return PodOfJobUsage(pod, usage, gpus)
-
-
-def _is_worker(value: Any) -> bool:
-    """Tell whether a value is a pod's entry: it has at least one figure that only such entries have."""
-    return isinstance(value, dict) and any(key in _PLAIN or _GPU_OF_JOB.fullmatch(key) for key in value)
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

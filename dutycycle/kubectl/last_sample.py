@@ -106,8 +106,10 @@ class JobSamples:
 
 def ended(updated: Any) -> LastSample:
     """Return the last sample of what has ended, by its own time stamp; unknown where that is no time."""
-    at_ms = _millis(updated)
-    return LastSample() if at_ms is None else LastSample(Sampling.ENDED, at_ms)
+    try:
+        return LastSample(Sampling.ENDED, unix_ms(updated))
+    except (TypeError, ValueError):  # absent, or somebody else's hand
+        return LastSample()
 
 
 def of_all(pods: Sequence[LastSample]) -> LastSample:
@@ -125,10 +127,3 @@ def newest(beats: Iterable[Heartbeat]) -> dict[str, Heartbeat]:
     for beat in sorted(beats, key=lambda heartbeat: heartbeat.sampled_ms):
         heartbeats[beat.node] = beat
     return heartbeats
-
-
-def _millis(text: Any) -> int | None:
-    try:
-        return unix_ms(text)
-    except (TypeError, ValueError):  # absent, or somebody else's hand
-        return None

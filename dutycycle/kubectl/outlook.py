@@ -5,6 +5,7 @@ Values that somebody else has spoilt are as if they were not there.
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from dutycycle.contract.units import unix_ms
 from dutycycle.kubectl import output
@@ -21,11 +22,18 @@ _FULL = {keys.GPU_MEM_FULL: "GPU memory", keys.MEM_FULL: "memory"}
 
 def outlook(annotations: Json, now_ms: int) -> dict[str, str]:
     """Return ``cycle``, ``forecast`` and ``full`` as text, those that are known."""
-    lines = {
-        "cycle": _cycle(annotations),
-        "forecast": ", ".join(_forecasts(annotations.get(keys.LEVEL_FORECAST))),
-        "full": ", ".join(_full(annotations, now_ms)),
-    }
+    levels, forecasts, full = annotations.get(keys.LEVEL_FORECAST), [], []
+    for name, (words, form) in _FORECASTS.items():
+        ahead = levels.get(name) if isinstance(levels, dict) else None
+        if isinstance(ahead, dict) and ahead:
+            horizon, level = list(ahead.items())[-1]  # the farthest
+            if type(level) in (int, float):
+                forecasts.append(f"{words} {form(level)} in {horizon}")
+    for key, words in _FULL.items():
+        with suppress(ValueError):
+            at_ms = unix_ms(str(annotations.get(key)))
+            full.append(f"{words} in {output.format_age((at_ms - now_ms) / 1000)}")
+    lines = {"cycle": _cycle(annotations), "forecast": ", ".join(forecasts), "full": ", ".join(full)}
     return {name: text for name, text in lines.items() if text}
 
 
@@ -65,22 +73,3 @@ def _cycle(annotations: Json) -> str:
     if source is not None:
         return f"{shown}, as the training reports"
     return shown + (f", {steps:g} steps" if isinstance(steps, int | float) and steps != 1 else "")
-
-
-def _forecasts(value: object) -> Iterator[str]:
-    """Yield of each metric the farthest forecast."""
-    for name, (words, form) in _FORECASTS.items():
-        ahead = value.get(name) if isinstance(value, dict) else None
-        if isinstance(ahead, dict) and ahead:
-            horizon, level = list(ahead.items())[-1]
-            if type(level) in (int, float):
-                yield f"{words} {form(level)} in {horizon}"
-
-
-def _full(annotations: Json, now_ms: int) -> Iterator[str]:
-    for key, words in _FULL.items():
-        try:
-            at_ms = unix_ms(str(annotations.get(key)))
-        except ValueError:
-            continue
-        yield f"{words} in {output.format_age((at_ms - now_ms) / 1000)}"

@@ -44,7 +44,16 @@ class Answer:
 def print_answer(answer: Answer, form: str, *, headers: bool = True) -> None:
     """Print it, a table with ``headers`` or without; remarks go to stderr."""
     if is_data(form):
-        emit([_plain(row) for row in unique(answer.rows)], form)
+        emit(
+            [
+                ({"namespace": row.namespace} if row.namespace else {})
+                | {"name": row.name}
+                | dict(row.more)
+                | {"annotations": row.annotations}
+                for row in unique(answer.rows)
+            ],
+            form,
+        )
     elif answer.rows:
         leading = [[row.namespace] * answer.namespaced + [row.name] for row in answer.rows]
         lines = [first + row.cells for first, row in zip(leading, answer.rows, strict=True)]
@@ -71,11 +80,6 @@ def emit(value: Any, form: str) -> None:
 def unique(rows: list[AnswerRow]) -> list[AnswerRow]:
     """Return one row an object, where a table has several."""
     return list({(row.namespace, row.name, *row.more.values()): row for row in rows}.values())
-
-
-def _plain(row: AnswerRow) -> dict[str, Any]:
-    where = {"namespace": row.namespace} if row.namespace else {}
-    return where | {"name": row.name} | dict(row.more) | {"annotations": row.annotations}
 
 
 def format_number(value: float | None) -> str:

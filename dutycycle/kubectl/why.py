@@ -182,7 +182,10 @@ def _figures(subject: _AskedSubject) -> Iterator[str]:
 def _of_processes(annotations: Json) -> Iterator[str]:
     shares = by_process(annotations, GPU_UTIL)
     if len(shares) > 1:
-        each = (f"{_process(*key)} {output.format_percent(value)}" for key, value in shares.items())
+        each = (
+            f"{'' if pid is None else f'process {pid} on '}GPU {gpu} {output.format_percent(value)}"
+            for (gpu, pid), value in shares.items()
+        )
         yield f"of which     {_joined(each)}"
     if untouched_h := annotations.get(GPU_UNTOUCHED):
         yield f"untouched    {untouched_h} GPU-hours held without a process on them"
@@ -256,10 +259,6 @@ def _job_records(url: str, namespace: str, name_or_uid: str) -> list[JobPeaks]:
     from sinks.records.query import Which, job_peaks  # as above
 
     return job_peaks(url, Which(namespace=namespace, job=name_or_uid))
-
-
-def _process(gpu: int, pid: int | None) -> str:
-    return f"GPU {gpu}" if pid is None else f"process {pid} on GPU {gpu}"
 
 
 def _joined(parts: Iterable[str]) -> str:

@@ -21,23 +21,16 @@ def prediction_of(pod: AskedPod, records: Iterable[PodPeaks]) -> Prediction | No
     return predict(similar_pods_of(records).nearest(template))
 
 
-def advice(pod: AskedPod, prediction: Prediction) -> list[str]:
-    """Return what to ask for, a line each: what similar pods needed at most (of CPU for 95 % of their time)
+def advice(pod: AskedPod, prediction: Prediction) -> Iterator[str]:
+    """Yield what to ask for, a line each: what similar pods needed at most (of CPU for 95 % of their time)
     and a tenth more."""
-    return [*_of_cpu(pod, prediction), *_of_gpus(pod, prediction)]
-
-
-def _of_cpu(pod: AskedPod, prediction: Prediction) -> Iterator[str]:
     cores, memory = prediction.high("cpu_cores"), prediction.high("mem_bytes")
     if cores is not None:
         yield f"cpu: {max(ceil(cores * _SAFE * 10), 1) / 10:g}{_instead(request(pod.spec, 'cpu'), 1)}"
     if memory is not None:
         wanted = max(ceil(memory * _SAFE / GIB), 1)
         yield f"memory: {wanted}Gi{_instead(request(pod.spec, 'memory'), GIB)}"
-
-
-def _of_gpus(pod: AskedPod, prediction: Prediction) -> Iterator[str]:
-    memory, use = prediction.high("gpu_mem_bytes"), prediction.high("gpu_util_pct")
+    gpu_memory, use = prediction.high("gpu_mem_bytes"), prediction.high("gpu_util_pct")
     if pod.gpus is None:
         yield "GPUs: it asks for them by something that does not count them"
     elif not pod.gpus:
@@ -46,8 +39,8 @@ def _of_gpus(pod: AskedPod, prediction: Prediction) -> Iterator[str]:
         yield f"GPUs: no similar pod used any; it asks for {pod.gpus:g}"
     else:
         yield f"GPUs: {pod.gpus:g}, as it asks for"
-        if pod.gpus == 1 and memory is not None:
-            fits = next((name for name, size in _MIG if memory * _SAFE <= size * 1e9), None)
+        if pod.gpus == 1 and gpu_memory is not None:
+            fits = next((name for name, size in _MIG if gpu_memory * _SAFE <= size * 1e9), None)
             if fits:
                 yield f"MIG: by its memory {fits} of a GPU with 80 GB is enough; its speed there is not known"
 

@@ -43,7 +43,19 @@ class Generator:
         gpus = np.array([programs[place].demand.gpus for place in chosen])
         asked = float((durations * gpus).sum())
         span = asked / (self.nodes * self.gpus_per_node * self.load)
-        arrivals = _arrivals(chance, chosen, span)
+        # A sweep arrives at once, all else at random, three times as often by day as by night.
+        events = 1 + sum(program != other for program, other in pairwise(chosen))
+        moments: list[float] = []
+        while len(moments) < events:
+            moment = float(chance.uniform(0, span))
+            if chance.random() * 1.5 < 1 + 0.5 * np.sin(2 * np.pi * moment / _DAY_S):
+                moments.append(moment)
+        moments.sort()
+        arrivals, at = [], 0
+        for number, program in enumerate(chosen):
+            if number and program != chosen[number - 1]:
+                at += 1
+            arrivals.append(moments[at])
         jobs = [
             TraceJob(f"job-{number}", round(float(at), 1), round(float(duration), 1), program.demand,
                 program.template, program.team, "high" if chance.random() < 0.05 else "")
@@ -97,21 +109,3 @@ def _duration(chance: np.random.Generator, median_s: float) -> float:
     if chance.random() < _FAILS:
         whole *= float(chance.uniform(0.01, 0.5))
     return min(max(whole, 10.0), _LONGEST_S)
-
-
-def _arrivals(chance: np.random.Generator, chosen: list[int], span: float) -> list[float]:
-    """Return times of arrival: of a sweep all at once, else at random, three times as often by day as by
-    night."""
-    events = 1 + sum(program != other for program, other in pairwise(chosen))
-    moments: list[float] = []
-    while len(moments) < events:
-        moment = float(chance.uniform(0, span))
-        if chance.random() * 1.5 < 1 + 0.5 * np.sin(2 * np.pi * moment / _DAY_S):
-            moments.append(moment)
-    moments.sort()
-    arrivals, at = [], 0
-    for number, program in enumerate(chosen):
-        if number and program != chosen[number - 1]:
-            at += 1
-        arrivals.append(moments[at])
-    return arrivals

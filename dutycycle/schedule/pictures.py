@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from matplotlib.axes import Axes
 
 from dutycycle.report.charts.pictures import new_figure
 from dutycycle.schedule.compare import BASE, Result, ratios
@@ -20,7 +19,13 @@ def draw(results: Sequence[Result], path: Path) -> None:
     with whole_file(path) as whole, new_figure(figsize=(12, 4), layout="constrained") as figure:
         ways = list(dict.fromkeys(result.way for result in results))
         colours = {way: f"C{place}" for place, way in enumerate(ways)}
-        _waits(figure.add_subplot(1, 3, 1), results, colours)
+        axis = figure.add_subplot(1, 3, 1)
+        for way, colour in colours.items():
+            waits = np.sort(np.concatenate([result.waits_s for result in results if result.way == way]))
+            share = 1 - np.arange(len(waits)) / len(waits)
+            axis.plot(np.maximum(waits, _LEAST_S) / 3600, share, color=colour, label=way)
+        axis.set(xscale="log", yscale="log", xlabel="hours", title="share of jobs that waited longer")
+        axis.legend(fontsize="small")
         for place, (name, title, goal) in enumerate(_PANELS, 2):
             axis = figure.add_subplot(1, 3, place)
             ratios_by_way = ratios(results, name)
@@ -38,12 +43,3 @@ def draw(results: Sequence[Result], path: Path) -> None:
             )
             axis.minorticks_off()
         figure.savefig(whole, dpi=120)
-
-
-def _waits(axis: Axes, results: Sequence[Result], colours: dict[str, str]) -> None:
-    for way, colour in colours.items():
-        waits = np.sort(np.concatenate([result.waits_s for result in results if result.way == way]))
-        share = 1 - np.arange(len(waits)) / len(waits)
-        axis.plot(np.maximum(waits, _LEAST_S) / 3600, share, color=colour, label=way)
-    axis.set(xscale="log", yscale="log", xlabel="hours", title="share of jobs that waited longer")
-    axis.legend(fontsize="small")

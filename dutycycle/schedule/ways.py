@@ -13,39 +13,36 @@ BANDS = {"high": Band(20_000_001, 30_000_000), "": Band(10_000_001, 20_000_000),
 """For the classes of traces."""
 
 
-def _fifo(workload: JobTrace, _: Policy, seed: int) -> Simulation:
-    return Simulation(workload, ByArrival(), default_scores, strict=True, seed=seed)
-
-
-def _default(workload: JobTrace, _: Policy, seed: int) -> Simulation:
-    return Simulation(workload, ByClass(), default_scores, strict=False, seed=seed)
-
-
-def _ours(workload: JobTrace, policy: Policy, seed: int) -> Simulation:
-    order = ByCore(policy, knows=False)
-    return Simulation(workload, order, ExtenderScores(), strict=False, seed=seed)
-
-
-def _order_alone(workload: JobTrace, policy: Policy, seed: int) -> Simulation:
-    order = ByCore(policy, knows=False)
-    return Simulation(workload, order, default_scores, strict=False, seed=seed)
-
-
-def _scores_alone(workload: JobTrace, _: Policy, seed: int) -> Simulation:
-    return Simulation(workload, ByClass(), ExtenderScores(), strict=False, seed=seed)
-
-
-def _oracle(workload: JobTrace, policy: Policy, seed: int) -> Simulation:
-    order = ByCore(policy, knows=True)
-    return Simulation(workload, order, ExtenderScores(), strict=False, seed=seed)
-
-
 WAYS: dict[str, tuple[str, Way]] = {
-    "fifo": ("strictly first come, first served", _fifo),
-    "default": ("kube-scheduler as it comes: by class, then arrival; LeastAllocated", _default),
-    "priorities": ("our priorities alone", _order_alone),
-    "scores": ("our scores of nodes alone", _scores_alone),
-    "ours": ("our priorities and scores, from jobs that have ended by then", _ours),
-    "oracle": ("ours, told the true durations", _oracle),
+    "fifo": (
+        "strictly first come, first served",
+        lambda jobs, _, seed: Simulation(jobs, ByArrival(), default_scores, strict=True, seed=seed),
+    ),
+    "default": (
+        "kube-scheduler as it comes: by class, then arrival; LeastAllocated",
+        lambda jobs, _, seed: Simulation(jobs, ByClass(), default_scores, strict=False, seed=seed),
+    ),
+    "priorities": (
+        "our priorities alone",
+        lambda jobs, policy, seed: Simulation(
+            jobs, ByCore(policy, knows=False), default_scores, strict=False, seed=seed
+        ),
+    ),
+    "scores": (
+        "our scores of nodes alone",
+        lambda jobs, _, seed: Simulation(jobs, ByClass(), ExtenderScores(), strict=False, seed=seed),
+    ),
+    "ours": (
+        "our priorities and scores, from jobs that have ended by then",
+        lambda jobs, policy, seed: Simulation(
+            jobs, ByCore(policy, knows=False), ExtenderScores(), strict=False, seed=seed
+        ),
+    ),
+    "oracle": (
+        "ours, told the true durations",
+        lambda jobs, policy, seed: Simulation(
+            jobs, ByCore(policy, knows=True), ExtenderScores(), strict=False, seed=seed
+        ),
+    ),
 }
 """What each is, and how it is made, by name."""

@@ -25,17 +25,19 @@ def refused_amounts(part: Any, path: str) -> Iterator[str]:
                 yield from _of_requirements(inner, below)
             elif name in _RESOURCES and inner is not None and _PLACEHOLDER not in str(inner):
                 yield f"{below}: {inner!r} is no object: expected limits and requests"
-            elif name in _CONTAINERS and inner is not None and not _is_list_of_objects(inner):
+            elif (
+                name in _CONTAINERS
+                and inner is not None
+                and not (
+                    isinstance(inner, list) and all(isinstance(container, Mapping) for container in inner)
+                )
+            ):
                 yield f"{below}: {inner!r} is no list of containers"
             else:
                 yield from refused_amounts(inner, below)
     elif isinstance(part, list):
         for number, inner in enumerate(part):
             yield from refused_amounts(inner, f"{path}[{number}]")
-
-
-def _is_list_of_objects(part: Any) -> bool:
-    return isinstance(part, list) and all(isinstance(inner, Mapping) for inner in part)
 
 
 def refused_amount(resource: str, text: Any, path: str) -> Iterator[str]:

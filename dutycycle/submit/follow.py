@@ -183,7 +183,14 @@ class JobFollower:
                     return
                 except KubeError:  # it is said by those who follow pods and objects
                     continue
-                self._events[uid] = sorted(events, key=_happened)
+                self._events[uid] = sorted(
+                    events,
+                    key=lambda event: str(
+                        event.get("lastTimestamp")
+                        or event.get("eventTime")
+                        or event["metadata"]["creationTimestamp"]
+                    ),
+                )
             await asyncio.sleep(_EVENTS_S)
 
     async def _read_owner(self, ref: ObjectRef) -> Metadata | None:
@@ -197,7 +204,3 @@ class JobFollower:
             raise explained(error, what, self._server) from error
         self.away[whose] = str(error)
         await asyncio.sleep(max(backoff.next_s(), min(error.retry_after_s or 0.0, 10.0)))
-
-
-def _happened(event: KubeObject) -> str:
-    return str(event.get("lastTimestamp") or event.get("eventTime") or event["metadata"]["creationTimestamp"])

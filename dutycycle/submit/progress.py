@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from dutycycle.submit.follow import JobFollower
-from dutycycle.submit.objects import CannotRunError, Entry
+from dutycycle.submit.objects import CannotRunError
 from dutycycle.submit.outcome import FAILED, TIMED_OUT, Outcome, outcome_of, outcome_of_lost
 from dutycycle.submit.states import exits_of
 from dutycycle.words import short_duration
@@ -46,8 +46,10 @@ class JobProgress:
         outcome = self._ended()
         if outcome is None and self.for_s is not None and self.began_s is not None:
             outcome = self._after_so_long(now_s - self.began_s)
-        if outcome is None and self.held_s is not None and self.bound_s is not None:
-            outcome = self._after_holding(now_s - self.bound_s)
+        held_s, bound_s = self.held_s, self.bound_s
+        if outcome is None and held_s is not None and bound_s is not None and now_s - bound_s >= held_s:
+            held = short_duration(held_s)
+            outcome = Outcome(TIMED_OUT, f"not over after {held} on its nodes, which is all it may")
         if outcome is None and self.timeout_s is not None and now_s >= self.timeout_s:
             words = f"not over after {short_duration(self.timeout_s)}, as --timeout says"
             if self.began_s is None:
@@ -85,19 +87,19 @@ class JobProgress:
     def _ended(self) -> Outcome | None:
         """Tell whether all that end by themselves have, or one of them has failed."""
         ending = [str(entry) for entry in self.follower.entries if not entry.document.never_ends]
-        outcomes = {str(entry): self._outcome(entry) for entry in self.follower.entries}
+        outcomes: dict[str, Outcome | None] = {}
+        for entry in self.follower.entries:
+            thing, pods = self.follower.things.get(str(entry.uid)), self.follower.pods_of(entry)
+            if entry.uid in self.follower.lost:
+                outcomes[str(entry)] = outcome_of_lost(pods)
+            else:
+                outcomes[str(entry)] = None if thing is None else outcome_of(thing, pods)
         for owner, outcome in outcomes.items():
             if outcome is not None and outcome.status:
                 return Outcome(outcome.status, f"{owner}: {outcome.words}")
         if not ending or any(outcomes[owner] is None for owner in ending):
             return None
         return Outcome(0, f"{', '.join(ending)}: succeeded")
-
-    def _outcome(self, entry: Entry) -> Outcome | None:
-        thing, pods = self.follower.things.get(str(entry.uid)), self.follower.pods_of(entry)
-        if entry.uid in self.follower.lost:
-            return outcome_of_lost(pods)
-        return None if thing is None else outcome_of(thing, pods)
 
     def _after_so_long(self, lasted_s: float) -> Outcome | None:
         if self.for_s is None or lasted_s < self.for_s:
@@ -109,10 +111,3 @@ class JobProgress:
                 name = pod["metadata"]["name"]
                 return Outcome(exits[0].code if exits else FAILED, f"pod {name}: {state.words}")
         return Outcome(0, f"ran for {short_duration(self.for_s)}, as --for says")
-
-    def _after_holding(self, held_s: float) -> Outcome | None:
-        if self.held_s is None or held_s < self.held_s:
-            return None
-        return Outcome(
-            TIMED_OUT, f"not over after {short_duration(self.held_s)} on its nodes, which is all it may"
-        )

@@ -90,15 +90,13 @@ class Records:
         if self._task is None:
             return
         for _ in range(round(patience_s / _TAKE_S)):
-            if self._task.done() or self._all_finished():
+            begun = [uid for uid, pod in self._pods().items() if pod["spec"].get("nodeName")]
+            if self._task.done() or self._finished.issuperset(begun):
                 break
             await asyncio.sleep(_TAKE_S)
         self._task.cancel()
         with suppress(asyncio.CancelledError):
             await self._task
-
-    def _all_finished(self) -> bool:
-        return all(uid in self._finished for uid, pod in self._pods().items() if pod["spec"].get("nodeName"))
 
     async def _read(self, topics: list[str], answered: asyncio.Event) -> None:
         with TraceWriter(str(self._path)) as trace:

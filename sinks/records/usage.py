@@ -119,7 +119,7 @@ def usage(url: str, query: UsageQuery) -> list[Mapping[str, Any]]:
     """
     with reading(url) as connection:
         check_namespace(connection, query.namespace, query.namespaces)
-        # Raises for a name that is neither of GROUPS nor a label that a pod has
+        # A name is one of GROUPS, or a label that a pod has.
         pods = TABLES[POD_TABLE]
         for name in query.by:
             has = pods.c.labels.op("->")(literal(name, Text)).is_not(None)

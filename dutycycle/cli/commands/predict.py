@@ -2,7 +2,7 @@
 similar pods."""
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dutycycle.cli import arguments
@@ -88,7 +88,7 @@ def _answers(
         figures = {name: _figure(interval) for name, interval in prediction.figures.items()}
         yield answer | {
             "evidence": prediction.evidence(), "pods": prediction.pods, "likeness": prediction.likeness,
-            "figures": figures, "ask_for": advice(pod, prediction),
+            "figures": figures, "ask_for": list(advice(pod, prediction)),
         }  # fmt: skip
 
 
@@ -119,12 +119,10 @@ def _lines(answer: Mapping[str, Any]) -> Iterator[str]:
         yield f"  from {answer['evidence']}"
         for name, title, text in PREDICTED:
             if (figure := answer["figures"].get(name)) is not None:
-                yield f"  {title}: {text(figure['middle'])}{_range(figure, text)}"
+                line = f"  {title}: {text(figure['middle'])}"
+                if "coverage" in figure:
+                    low, high = text(figure["low"]), text(figure["high"])
+                    line += f" ({low} to {high} in {figure['coverage']:.0%} of runs)"
+                yield line
         for line in answer["ask_for"]:
             yield f"  ask for {line}"
-
-
-def _range(figure: Mapping[str, float], text: Callable[[float], str]) -> str:
-    if "coverage" not in figure:
-        return ""
-    return f" ({text(figure['low'])} to {text(figure['high'])} in {figure['coverage']:.0%} of runs)"

@@ -58,7 +58,7 @@ def test_similar_pods_say_what_to_ask_for(tmp_path: Path) -> None:
     found = prediction_of(new, [*records, running])
     assert found is not None
     assert (found.pods, found.likeness) == (3, "image")
-    assert advice(new, found) == [
+    assert list(advice(new, found)) == [
         "cpu: 2.8 (it asks for 8)",
         "GPUs: 1, as it asks for",
         "MIG: by its memory 2g.20gb of a GPU with 80 GB is enough; its speed there is not known",

@@ -13,11 +13,11 @@ import pytest
 import yaml
 
 from tests.support.deploy.compose_file import ROOT, services
-from tests.support.processes.commands import wait_until
 from tests.support.servers.loopback import serve_http
 from tests.support.servers.missing import program
 from tests.support.servers.ports import free_port
 from tests.support.servers.process import ServerProcess
+from tests.support.waiting import wait_until
 
 FILE = ROOT / "deploy/alertmanager/alertmanager.yml"
 

@@ -5,10 +5,10 @@ from functools import partial
 import pytest
 
 from tests.support.deploy.manifests import CHART, NAMESPACE, Object, by_key, helm, objects, of_kind
-from tests.support.processes.commands import wait_until
 from tests.support.servers.cert_manager import cert_manager_kinds
 from tests.support.servers.kube.client import Refused
 from tests.support.servers.kube.server import Kube
+from tests.support.waiting import wait_until
 
 PARTS = ("adapter", "extender", "webhook")
 TRUSTED = {"adapter": "APIService", "webhook": "MutatingWebhookConfiguration"}

@@ -104,7 +104,7 @@ async def test_the_page_starts_and_asks_for_the_token_that_it_has_made(tmp_path:
         stop = asyncio.Event()
         telemetry = Telemetry("web")
         task = asyncio.create_task(run(("web",), settings, telemetry, stop))
-        await until(lambda: telemetry.status.readiness_error() is None, 60, working=task)
+        await until(lambda: telemetry.status.readiness_error() is None, working=task)
         async with ClientSession(f"http://{listen}") as client:
             signed_in = {"Authorization": f"Bearer {file.read_text().strip()}"}
             while await _status(client, signed_in) == 503:  # noqa: ASYNC110 - it says so until it answers

@@ -15,8 +15,9 @@ from dutycycle.contract.settings.load import load
 from dutycycle.contract.topics import SAMPLE_TOPICS
 from dutycycle.kafka.embedded import EmbeddedBroker
 from tests.support.deploy.compose_file import ROOT
-from tests.support.processes.commands import environ, read_now, running, wait_until
+from tests.support.processes.commands import environ, read_now, running
 from tests.support.processes.hidden import hide_modules, locked, modules_beyond
+from tests.support.waiting import wait_until
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 FOLDERS = ("collectors", "streams", "sinks", "dutycycle")

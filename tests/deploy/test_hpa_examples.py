@@ -9,8 +9,8 @@ import yaml
 from dutycycle.telemetry.metrics import PREFIX, Metric
 from sinks.prometheus import metrics as series
 from tests.support.deploy.manifests import ROOT, Object, objects, of_kind
-from tests.support.processes.commands import wait_until
 from tests.support.servers.kube.server import Kube
+from tests.support.waiting import wait_until
 
 EXAMPLES = ROOT / "deploy/examples/hpa"
 OURS = ("vision-api.yaml", "hpa.yaml", "hpa-forecast.yaml", "hpa-object.yaml", "load.yaml")

@@ -17,7 +17,8 @@ from tests.support.fakes.kubelet import FakeKubelet, kubelet_on
 from tests.support.fakes.nvml import library
 from tests.support.fakes.nvml.scenario import FakeGpu, Scenario
 from tests.support.kafka import settings_of
-from tests.support.processes.commands import dutycycle, environ, read_now, running, wait_until
+from tests.support.processes.commands import dutycycle, environ, read_now, running
+from tests.support.waiting import wait_until
 
 ALONE = "GPU-00000000-0000-4000-8000-00000000000a"
 SLICED = "GPU-00000000-0000-4000-8000-00000000000b"

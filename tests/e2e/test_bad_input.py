@@ -24,7 +24,8 @@ from streams.topology import stages
 from tests.support.data.traces import write_trace
 from tests.support.faults.oracle import DERIVED, replayed, results
 from tests.support.kafka import send
-from tests.support.processes.commands import environ, read_now, running, wait_until
+from tests.support.processes.commands import environ, read_now, running
+from tests.support.waiting import wait_until
 
 PREFIX = "test."
 NODE = "gpu-000"

@@ -15,8 +15,9 @@ import pytest
 from dutycycle.contract.topics import SAMPLE_TOPICS, full_name
 from tests.support.fakes.interruptible_broker import InterruptibleBroker
 from tests.support.kafka import settings_of
-from tests.support.processes.commands import environ, read_now, running, wait_until
+from tests.support.processes.commands import environ, read_now, running
 from tests.support.servers.kafka.broker import RunningBroker
+from tests.support.waiting import wait_until
 
 TOPIC = "cgroup-samples"
 QUICK_S = 60.0

@@ -22,10 +22,11 @@ from tests.support.deploy import small_fleet as fleet
 from tests.support.deploy.compose_file import ROOT
 from tests.support.deploy.generate_dashboards import DASHBOARDS, Panel
 from tests.support.kafka import settings_of
-from tests.support.processes.commands import dutycycle, environ, running, wait_until
+from tests.support.processes.commands import dutycycle, environ, running
 from tests.support.servers.exposition import serve_metrics
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.prometheus import Prometheus, scrape
+from tests.support.waiting import wait_until
 
 PAST_S = 800
 VARIABLES = {"node": "a|b|c", "namespace": "ml", "job": "bert", "pod": "train-0|serve-0|lazy-0"}

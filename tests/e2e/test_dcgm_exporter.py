@@ -23,9 +23,10 @@ from dutycycle.live.model.state import LiveState
 from dutycycle.telemetry.events import Telemetry
 from streams.local import LocalPipeline
 from streams.topology import stages
-from tests.support.data.prometheus_ticks import PATIENCE_S, SCRAPE_S, Start
+from tests.support.data.prometheus_ticks import SCRAPE_S, Start
 from tests.support.servers.exposition import MetricsPage, serve_metrics
 from tests.support.servers.prometheus import scrape
+from tests.support.waiting import wait_until
 
 UID = "11111111-2222-3333-4444-555555555555"
 EXPORTER = {
@@ -112,11 +113,10 @@ class Field:
                 self.newest[out.topic][out.key] = orjson.loads(out.value or b"")
 
     def until_samples(self, most: int) -> None:
-        deadline = time.monotonic() + PATIENCE_S
-        while not any(peaks["samples"] >= most for peaks in self.newest["pod-peaks"].values()):
-            assert time.monotonic() < deadline, "no peaks came"
-            time.sleep(0.05)
-            self.tick()
+        wait_until(
+            lambda: any(peaks["samples"] >= most for peaks in self.newest["pod-peaks"].values()),
+            pause_s=0.05, meanwhile=self.tick,
+        )  # fmt: skip
 
 
 @pytest.fixture

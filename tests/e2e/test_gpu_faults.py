@@ -36,10 +36,11 @@ from tests.support.fakes.nvml import library
 from tests.support.fakes.nvml.scenario import FakeEvent, FakeGpu, FakeMig, Scenario
 from tests.support.kafka import settings_of
 from tests.support.kubectl.plugin_user import install
-from tests.support.processes.commands import DEADLINE_S, dutycycle, environ, read_now, running, wait_until
+from tests.support.processes.commands import dutycycle, environ, read_now, running
 from tests.support.processes.figures import Process
 from tests.support.servers.kube.scheduler import gpu_pod
 from tests.support.servers.ports import free_port
+from tests.support.waiting import DEADLINE_S, wait_until
 
 NODE, NODE_PATH = "gpu-a", "/api/v1/nodes/gpu-a"
 (

@@ -23,11 +23,12 @@ from streams.names import SOURCES
 from streams.topology import stages
 from tests.support.fakes.interruptible_broker import InterruptibleBroker
 from tests.support.kafka import send, settings_of
-from tests.support.processes.commands import ANEW, STOP_S, dutycycle, environ, running, wait_until
+from tests.support.processes.commands import ANEW, STOP_S, dutycycle, environ, running
 from tests.support.processes.figures import Figures, Process
 from tests.support.servers.kafka.broker import OwnBroker, RunningBroker
 from tests.support.servers.postgres import Postgres
 from tests.support.servers.prometheus import Prometheus, check, scrape
+from tests.support.waiting import wait_until
 
 GOOD = list(records(Shape(nodes=1, gpus=1, seconds=120)))
 NODE = "gpu-000"

@@ -25,8 +25,9 @@ from sinks.records.query import job_peaks
 from streams.local import LocalPipeline
 from streams.topology import stages
 from tests.support.kafka import send, settings_of
-from tests.support.processes.commands import dutycycle, environ, running, wait_until
+from tests.support.processes.commands import dutycycle, environ, running
 from tests.support.servers.kafka.broker import RunningBroker
+from tests.support.waiting import wait_until
 
 PODS = 1_000
 GPUS = 8

@@ -17,8 +17,9 @@ from sinks.records.query import pod_peaks
 from tests.support.fakes.nvml import library
 from tests.support.fakes.nvml.scenario import FakeGpu, FakeProcess, Scenario, square
 from tests.support.kafka import settings_of
-from tests.support.processes.commands import STOP_S, environ, read_now, running, wait_until
+from tests.support.processes.commands import STOP_S, environ, read_now, running
 from tests.support.servers.kafka.broker import RunningBroker
+from tests.support.waiting import wait_until
 
 ORDERS = [
     pytest.param(("collect", "sink", "stream"), id="collector first"),

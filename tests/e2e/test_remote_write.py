@@ -19,9 +19,9 @@ from tests.e2e.test_sink_metrics import (
     pod,
     publish,
 )
-from tests.support.processes.commands import wait_until
 from tests.support.servers.kafka.certificates import make_certificates
 from tests.support.servers.prometheus import PASSWORD, USER, Prometheus, scrape
+from tests.support.waiting import wait_until
 
 __all__ = ["env"]
 OURS = '{__name__=~"dutycycle_(gpu|pod|job)_.+"}'

@@ -17,7 +17,8 @@ from streams.app import changelog_topics
 from streams.topology import stages
 from tests.support.data.traces import read_trace, write_trace
 from tests.support.faults.oracle import DERIVED, Results, difference, replayed, results
-from tests.support.processes.commands import Derived, dutycycle, environ, read_now, running, wait_until
+from tests.support.processes.commands import Derived, dutycycle, environ, read_now, running
+from tests.support.waiting import wait_until
 
 SHAPE = Shape(nodes=4, gpus=2, seconds=130)
 

@@ -19,10 +19,11 @@ from dutycycle.kafka.topics import ensure_topics
 from sinks.records.query import job_peaks, pod_peaks
 from sinks.records.store import RecordsRefusedError
 from tests.support.kafka import send, settings_of
-from tests.support.processes.commands import environ, read_now, running, wait_until
+from tests.support.processes.commands import environ, read_now, running
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.postgres import Postgres
 from tests.support.sinks import made
+from tests.support.waiting import wait_until
 
 QUICK_S = 60.0
 """An end takes a few seconds, and on a busy machine many times that."""

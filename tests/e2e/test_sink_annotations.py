@@ -18,7 +18,6 @@ from tests.support.fakes.api_server import NODE, POD, FakeApi, Trouble, written
 from tests.support.kafka import settings_of
 from tests.support.processes.commands import derived
 from tests.support.processes.sinking import (
-    DEADLINE_S,
     START_MS,
     Worker,
     carries,
@@ -33,7 +32,7 @@ from tests.support.processes.sinking import (
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.sinks import made
 from tests.support.sinks.made import K80, sample
-from tests.support.waiting import until
+from tests.support.waiting import DEADLINE_S, until
 
 PART = made.node_part(cyclic=True, period_s=13.24, slope_per_s=-0.4 / 3600, maxima={"gpu_util_pct": 100.0})
 NODES = [f"gpu-{i}" for i in range(12)]
@@ -68,9 +67,9 @@ async def test_nodes_and_pods_are_annotated_also_after_a_restart(
                 ("pod-peaks", "uid-1", made.pod_peaks()),
             ],
         )
-        await until(lambda: "trend_pct_per_h" in written(api, NODE).get("gpu-1", {}), DEADLINE_S)
-        await until(lambda: {"cyclic", "max_gpu_util"} <= written(api, NODE)["gpu-1"].keys(), DEADLINE_S)
-        await until(lambda: written(api, POD), DEADLINE_S)
+        await until(lambda: "trend_pct_per_h" in written(api, NODE).get("gpu-1", {}))
+        await until(lambda: {"cyclic", "max_gpu_util"} <= written(api, NODE)["gpu-1"].keys())
+        await until(lambda: written(api, POD))
     before, already, peaks = written(api, NODE)["gpu-1"], len(api.seen), written(api, POD)
     api.trouble.extend([Trouble(429, {"Retry-After": "1"}), Trouble(500)])
     async with sinking(one):
@@ -78,12 +77,12 @@ async def test_nodes_and_pods_are_annotated_also_after_a_restart(
         later = sample(K80, ts_ms=START_MS + 100_000)
         profile = ("profiles", "uid-1", made.profile("launch"))
         await publish(one, [("nvml-samples", "gpu-a", later), profile])
-        await until(lambda: written(api, POD).get("profile_bottleneck") == "launch", DEADLINE_S)
+        await until(lambda: written(api, POD).get("profile_bottleneck") == "launch")
         assert written(api, POD).items() >= peaks.items(), "it takes nothing away"
         await publish(one, [("pod-peaks", "uid-1", final)])
-        await until(lambda: written(api, POD)["max_cpu_util"] == 400, DEADLINE_S)
+        await until(lambda: written(api, POD)["max_cpu_util"] == 400)
         assert written(api, POD)["profile_bottleneck"] == "launch"
-        await until(lambda: ("GET", NODE) in api.seen[already:], DEADLINE_S)
+        await until(lambda: ("GET", NODE) in api.seen[already:])
     assert written(api, NODE)["gpu-1"] == before
     assert before["cyclic"] is True
     assert before["max_gpu_util"] == 100
@@ -126,8 +125,8 @@ async def test_poison_on_every_topic_that_annotations_are_made_of(
             ],
         )
         good = {"cyclic", "max_gpu_util", "trend_pct_per_h"}
-        await until(lambda: good <= written(api, NODE).get("gpu-1", {}).keys(), DEADLINE_S)
-        await until(lambda: written(api, POD).get("kind") == "training", DEADLINE_S)
+        await until(lambda: good <= written(api, NODE).get("gpu-1", {}).keys())
+        await until(lambda: written(api, POD).get("kind") == "training")
         assert written(api, POD)["advice"] == "More loader processes."
         wanted = Counter((topic, reason) for topic in keys for _, reason in SPOILT)
         found: Counter[tuple[str, str]] = Counter()
@@ -179,7 +178,7 @@ async def test_nodes_are_whole_with_two_workers_while_one_joins_leaves_and_is_ki
     async def all_follow() -> set[str]:
         """Who writes what is found onto the nodes, all of it onto each."""
         already, step = len(api.writers), await find()
-        await until(lambda: follow(step), DEADLINE_S)
+        await until(lambda: follow(step))
         return {who for who, path in api.writers[already:] if path in map(node_path, nodes[step])}
 
     collectors = asyncio.create_task(tick_on())
@@ -197,7 +196,7 @@ async def test_nodes_are_whole_with_two_workers_while_one_joins_leaves_and_is_ki
         step = await find()
         process.kill()
         await process.wait()
-        await until(lambda: follow(step), DEADLINE_S)
+        await until(lambda: follow(step))
         assert await all_follow() == {"first"}
     collectors.cancel()
     for one in (first, second, third):

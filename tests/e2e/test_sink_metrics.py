@@ -26,9 +26,10 @@ from streams.operators.columns.nvml import NvmlReader
 from streams.operators.node.operator import NodeConfig, NodeOperator
 from tests.support.data.samples import gpu, nvml, record
 from tests.support.kafka import send, settings_of
-from tests.support.processes.commands import environ, running, wait_until
+from tests.support.processes.commands import environ, running
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.prometheus import check
+from tests.support.waiting import wait_until
 
 NODES = ("a", "b", "c")
 CONFIG = NodeConfig(topic="nvml-samples", source="nvml", sizes_ms=(1000,), lateness_ms=0)

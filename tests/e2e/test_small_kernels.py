@@ -22,8 +22,9 @@ from streams.names import changelogs
 from tests.support.data.samples import cgroup, gpu, nvml
 from tests.support.fakes.api_server import fake_api_server, kubeconfig
 from tests.support.kafka import Sent, send, settings_of
-from tests.support.processes.commands import dutycycle, environ, running, wait_until
+from tests.support.processes.commands import dutycycle, environ, running
 from tests.support.processes.figures import Process
+from tests.support.waiting import wait_until
 
 NODE, SECONDS, IN_TIME_S = "gpu-a", 300, 60.0
 POD_PATH, JOB_PATH = "/api/v1/namespaces/team/pods/bert-0", "/apis/batch/v1/namespaces/team/jobs/bert"

@@ -24,8 +24,9 @@ from tests.support.data.real_cgroup import RealCgroup, real_cgroup
 from tests.support.data.traces import read_trace
 from tests.support.fakes.nvml import library
 from tests.support.fakes.nvml.scenario import FakeGpu, FakeProcess, Scenario, Signal, ramp, sine, square
-from tests.support.processes.commands import STOP_S, dutycycle, environ, wait_until
+from tests.support.processes.commands import STOP_S, dutycycle, environ
 from tests.support.servers.missing import program
+from tests.support.waiting import wait_until
 
 __all__ = ["real_cgroup"]
 SHORTEST_S = 0.7

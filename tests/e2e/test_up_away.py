@@ -15,8 +15,9 @@ from dutycycle.contract.topics import TOPICS, full_name
 from streams.app import changelog_topics
 from streams.topology import stages
 from tests.support.fakes.interruptible_broker import InterruptibleBroker
-from tests.support.processes.commands import STOP_S, environ, wait_until
+from tests.support.processes.commands import STOP_S, environ
 from tests.support.servers.postgres import Postgres
+from tests.support.waiting import wait_until
 
 MINE = ["--kubernetes", "off", "--node", "a"]
 

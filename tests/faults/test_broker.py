@@ -21,10 +21,10 @@ from tests.support.fakes.nvml.scenario import FakeGpu, FakeProcess, Scenario, sq
 from tests.support.faults.field import Field
 from tests.support.faults.oracle import Series, replayed
 from tests.support.faults.supervised import Supervised
-from tests.support.faults.tap import until
 from tests.support.faults.world import World, records
 from tests.support.processes.commands import dutycycle
 from tests.support.servers.kafka.broker import RunningBroker
+from tests.support.waiting import until
 
 NODE = "gpu-real"
 OUTAGES = 2

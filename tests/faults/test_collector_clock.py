@@ -16,8 +16,9 @@ import orjson
 
 from dutycycle.contract.topics import SAMPLE_TOPICS
 from tests.support.kafka import settings_of
-from tests.support.processes.commands import STOP_S, environ, read_now, wait_until
+from tests.support.processes.commands import STOP_S, environ, read_now
 from tests.support.servers.kafka.broker import RunningBroker
+from tests.support.waiting import wait_until
 
 TOPIC = "cgroup-samples"
 HOUR_MS = 3_600_000

@@ -22,8 +22,9 @@ import zstandard
 
 from dutycycle.kafka.errors import MissingTopicError
 from tests.support.kafka import settings_of
-from tests.support.processes.commands import environ, read_now, running, wait_until
+from tests.support.processes.commands import environ, read_now, running
 from tests.support.servers.kafka.broker import RunningBroker
+from tests.support.waiting import wait_until
 
 TOPIC = "cgroup-samples"
 Named = tuple[str, int]

@@ -14,9 +14,9 @@ from tests.support.data.counted_hour import GPUS, CountedHour
 from tests.support.data.traces import consumed
 from tests.support.faults.field import Field
 from tests.support.faults.supervised import Supervised
-from tests.support.faults.tap import DEADLINE_S
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.sinks.recording import record_all, unix_ms
+from tests.support.waiting import DEADLINE_S
 
 KILLS = 4
 PER_S = 60.0

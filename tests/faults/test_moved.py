@@ -10,9 +10,9 @@ import pytest
 from tests.support.data.traces import write_trace
 from tests.support.faults.field import Field
 from tests.support.faults.oracle import replayed
-from tests.support.faults.tap import until
 from tests.support.faults.world import World, records
 from tests.support.servers.kafka.broker import RunningBroker
+from tests.support.waiting import until
 
 PER_S = 50.0
 

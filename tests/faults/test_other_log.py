@@ -6,7 +6,6 @@ A stream worker ends and says what to do; a sink, which keeps no state of it, re
 import asyncio
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -24,10 +23,10 @@ from tests.support.faults.field import PARTITIONS, Field
 from tests.support.faults.oracle import Results, counted, replayed, results
 from tests.support.faults.sink_field import SinkField
 from tests.support.faults.sink_lives import lives
-from tests.support.faults.tap import until
 from tests.support.faults.world import World, records
 from tests.support.processes.commands import running
 from tests.support.servers.kafka.broker import RunningBroker
+from tests.support.waiting import until, wait_until
 
 PER_S = 200.0
 Tell = Callable[[str], None]
@@ -59,10 +58,7 @@ async def create_again(kafka: RunningBroker, topic: str, **config: str) -> None:
     def work() -> None:
         admin = kafka.admin()
         admin.delete_topics([topic])[topic].result(30)
-        deadline = time.monotonic() + 240
-        while topic in admin.list_topics(timeout=60).topics:
-            assert time.monotonic() < deadline, f"{topic} does not go"
-            time.sleep(0.1)
+        wait_until(lambda: topic not in admin.list_topics(timeout=60).topics, lambda: f"{topic} to go")
         kafka.create_topics({topic: int(PARTITIONS)}, **config)
 
     await asyncio.to_thread(work)

@@ -27,12 +27,12 @@ from tests.support.data.traces import write_trace
 from tests.support.faults.dirt import shifted
 from tests.support.faults.field import PARTITIONS, Field
 from tests.support.faults.oracle import replayed, results
-from tests.support.faults.tap import until
 from tests.support.kafka import settings_of
-from tests.support.processes.commands import DEADLINE_S, derived, environ, running, wait_until
+from tests.support.processes.commands import derived, environ, running
 from tests.support.servers.kafka.broker import OwnBroker, RunningBroker
 from tests.support.servers.ports import free_port
 from tests.support.telemetry_pages import read_page, readiness
+from tests.support.waiting import DEADLINE_S, until, wait_until
 
 NODES, SECONDS = 4, 60
 QUOTAS = {"producer_byte_rate": 20_000.0, "consumer_byte_rate": 20_000.0, "request_percentage": 50.0}

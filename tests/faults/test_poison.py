@@ -24,9 +24,10 @@ from tests.support.data.traces import write_trace
 from tests.support.faults.dirt import second_of
 from tests.support.faults.field import Field
 from tests.support.faults.oracle import Results, counted, difference, replayed, results
-from tests.support.faults.tap import DEADLINE_S, Tap, until
+from tests.support.faults.tap import Tap
 from tests.support.faults.world import World, record, records
 from tests.support.servers.kafka.broker import RunningBroker
+from tests.support.waiting import DEADLINE_S, until
 
 PER_S = 60.0
 VICTIM = "gpu-003"

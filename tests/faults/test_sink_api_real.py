@@ -14,7 +14,7 @@ from dutycycle.kafka.topics import ensure_topics
 from tests.e2e.test_sink import Published
 from tests.support.fakes.api_server import FakeApi, Trouble
 from tests.support.kafka import settings_of
-from tests.support.processes.sinking import DEADLINE_S, Worker, kept, publish, sinking, worker
+from tests.support.processes.sinking import Worker, kept, publish, sinking, worker
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.kube.client import Access, Object
 from tests.support.servers.kube.server import Kube
@@ -138,21 +138,21 @@ async def test_trouble_an_absence_and_a_kill_end_in_the_right_annotations(
     async with sinking(one) as process:
         api.trouble.extend(played())
         await publish(one, peaks(things, 100))
-        await until(lambda: carry(kube, things, 100, "1970-01-01T00:00:10Z"), DEADLINE_S)
+        await until(lambda: carry(kube, things, 100, "1970-01-01T00:00:10Z"))
         assert not api.trouble, "some of it was never played"
         kube.stop()
         await publish(one, peaks(things, 1000, final=True))
         # While the server is away, the records next to it arrive as ever.
-        await until(lambda: all(row.final for row in kept(one)), DEADLINE_S)
-        await until(lambda: "sink_away" in one.said, DEADLINE_S)
+        await until(lambda: all(row.final for row in kept(one)))
+        await until(lambda: "sink_away" in one.said)
         kube.start()
-        await until(lambda: len(api.writers) >= PODS + 3, DEADLINE_S)
+        await until(lambda: len(api.writers) >= PODS + 3)
         process.kill()
         await process.wait()
     kube.admin.delete(things[-1])
     written = len(api.writers)
     async with sinking(one):
-        await until(lambda: carry(kube, things[:-1], 1000, "1970-01-01T00:00:20Z"), DEADLINE_S)
+        await until(lambda: carry(kube, things[:-1], 1000, "1970-01-01T00:00:20Z"))
     assert len(api.writers) - written <= PODS
     assert written <= 2 * PODS + len(TROUBLES)
     assert not kube.admin.exists(things[-1])

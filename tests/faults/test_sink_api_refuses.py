@@ -14,16 +14,7 @@ from dutycycle.contract.topics import TOPICS
 from dutycycle.kafka.topics import ensure_topics
 from tests.support.fakes.api_server import FakeApi, Trouble, written
 from tests.support.kafka import settings_of
-from tests.support.processes.sinking import (
-    DEADLINE_S,
-    add_pods,
-    kept,
-    pod_path,
-    pods,
-    publish,
-    sinking,
-    worker,
-)
+from tests.support.processes.sinking import add_pods, kept, pod_path, pods, publish, sinking, worker
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.sinks import made
 from tests.support.waiting import until
@@ -55,9 +46,9 @@ async def test_an_object_that_is_refused_costs_itself_alone(
     async with sinking(one):
         await publish(one, [*pods(PODS, 100, final=True), *[("job-peaks", "job-9", DANCE)] * 5])
         fine = range(3, PODS)
-        await until(lambda: all(written(api, pod_path(i)) for i in fine), DEADLINE_S)
-        await until(lambda: "no_kind" in one.said and "write_rejected" in one.said, DEADLINE_S)
-        await until(lambda: len(kept(one)) == PODS, DEADLINE_S)
+        await until(lambda: all(written(api, pod_path(i)) for i in fine))
+        await until(lambda: "no_kind" in one.said and "write_rejected" in one.said)
+        await until(lambda: len(kept(one)) == PODS)
     assert pod_path(1) not in api.objects
     assert written(api, pod_path(0)) == {}
     assert api.objects[pod_path(2)] == {"uid": "uid-of-another", "annotations": {}}

@@ -14,7 +14,6 @@ from dutycycle.kafka.topics import ensure_topics
 from tests.support.fakes.api_server import FakeApi, Trouble, tls_of
 from tests.support.kafka import settings_of
 from tests.support.processes.sinking import (
-    DEADLINE_S,
     Worker,
     add_pods,
     kept,
@@ -68,13 +67,13 @@ async def test_a_new_token_and_a_new_authority_are_read_from_the_disk(
     await ensure_topics(settings_of(one.env), PUBLIC)
     async with sinking(one):
         await publish(one, pods(PODS, 100))
-        await until(lambda: pods_carry(api, PODS, 100, FIRST), DEADLINE_S)
+        await until(lambda: pods_carry(api, PODS, 100, FIRST))
         # The token on the disk is replaced, and the old one is not taken any more.
         one.token.write_text("second")
         api.tokens = {"second"}
         refused = api.count("PATCH")
         await publish(one, pods(PODS, 1000, last_ms=20_000))
-        await until(lambda: pods_carry(api, PODS, 1000, LAST), DEADLINE_S)
+        await until(lambda: pods_carry(api, PODS, 1000, LAST))
         assert {who for who, _ in api.writers} == {"first", "second"}
         assert "sink_away" not in one.said, "one 401 is no outage: the token is read anew at once"
         assert api.count("PATCH") - refused <= 2 * PODS
@@ -82,10 +81,10 @@ async def test_a_new_token_and_a_new_authority_are_read_from_the_disk(
         await api.stop()
         await api.start(tls_of(new))
         await publish(one, pods(PODS, 5000, final=True, last_ms=30_000))
-        await until(lambda: "no TLS connection" in one.said, DEADLINE_S)
+        await until(lambda: "no TLS connection" in one.said)
         assert "certificate" in one.said.partition("no TLS connection")[2]
         shutil.copy(new.authority, authority)
-        await until(lambda: pods_carry(api, PODS, 5000, "1970-01-01T00:00:30Z"), DEADLINE_S)
+        await until(lambda: pods_carry(api, PODS, 5000, "1970-01-01T00:00:30Z"))
     assert "Traceback" not in one.said
 
 
@@ -97,17 +96,17 @@ async def test_a_server_that_hangs_slows_nothing_else_and_is_not_stormed(
     await ensure_topics(settings_of(one.env), PUBLIC)
     async with sinking(one):
         await publish(one, pods(PODS, 100))
-        await until(lambda: pods_carry(api, PODS, 100, FIRST), DEADLINE_S)
+        await until(lambda: pods_carry(api, PODS, 100, FIRST))
         api.always, asked = Trouble(delay_s=3600, method="*"), len(api.seen)
         await publish(one, pods(PODS, 1000, last_ms=15_000))
-        await until(lambda: len(api.seen) > asked, DEADLINE_S)
+        await until(lambda: len(api.seen) > asked)
         for round_ in range(3):  # the records next to it arrive as ever
             await publish(one, pods(PODS, 1000, last_ms=16_000 + round_, final=round_ == 2))
-            await until(partial(all_kept_since, one, 16_000 + round_), 60)
-        await until(lambda: "sink_away" in one.said, DEADLINE_S)
+            await until(partial(all_kept_since, one, 16_000 + round_))
+        await until(lambda: "sink_away" in one.said)
         assert len(api.seen) - asked <= 16, "two rounds of eight writers, and then everybody waits"
         api.always = None
-        await until(lambda: pods_carry(api, PODS, 1000, "1970-01-01T00:00:16Z"), DEADLINE_S)
+        await until(lambda: pods_carry(api, PODS, 1000, "1970-01-01T00:00:16Z"))
     assert "Traceback" not in one.said
 
 
@@ -124,15 +123,15 @@ async def test_killed_between_the_write_and_the_commit_it_converges_and_makes_no
         api.always = Trouble(delay_s=0.3, after=True, drip_s=0.3)  # it does what was asked, and answers late
         already = len(api.writers)
         await publish(one, pods(PODS, 1000.0 * round_, final=last, last_ms=18_000 + 1000 * round_))
-        await until(partial(wrote_more_than, api, already + 2), DEADLINE_S)
+        await until(partial(wrote_more_than, api, already + 2))
         os.kill(process.pid, signal.SIGKILL)
         await process.wait()
         api.always = None
     del api.objects[pod_path(PODS - 1)]
     patches = len(api.patches)
     async with sinking(one):
-        await until(lambda: pods_carry(api, PODS - 1, 2000, LAST), DEADLINE_S)
-        await until(lambda: "object_gone" in one.said or ("GET", pod_path(PODS - 1)) in api.seen, DEADLINE_S)
+        await until(lambda: pods_carry(api, PODS - 1, 2000, LAST))
+        await until(lambda: "object_gone" in one.said or ("GET", pod_path(PODS - 1)) in api.seen)
     assert pod_path(PODS - 1) not in api.objects
     assert len(api.patches) - patches <= PODS
     assert "Traceback" not in one.said

@@ -10,8 +10,8 @@ import pytest
 from tests.support.faults.sink_field import SinkField
 from tests.support.faults.sink_lives import MOST_VERSIONS, lives
 from tests.support.faults.supervised import Supervised
-from tests.support.faults.tap import until
 from tests.support.servers.kafka.broker import RunningBroker
+from tests.support.waiting import until
 
 PODS = 60
 PER_S = 150.0

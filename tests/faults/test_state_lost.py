@@ -17,9 +17,9 @@ from tests.faults.test_other_log import PER_S, create_again, of_nvml, read_to_th
 from tests.support.data.traces import write_trace
 from tests.support.faults.field import PARTITIONS, Field
 from tests.support.faults.oracle import counted, difference, replayed, results
-from tests.support.faults.tap import until
 from tests.support.processes.commands import running
 from tests.support.servers.kafka.broker import RunningBroker
+from tests.support.waiting import until
 
 Tell = Callable[[str], None]
 SECONDS = 120

@@ -12,9 +12,9 @@ from typing import Any
 from aiohttp import ClientSession, ClientWebSocketResponse
 
 from tests.support.servers.missing import program
+from tests.support.waiting import DEADLINE_S
 
 _FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--remote-debugging-port=0")
-_DEADLINE_S = 240.0
 
 
 class Tab:
@@ -39,7 +39,7 @@ class Tab:
         number = next(self._ids)
         answer = self._waiting[number] = asyncio.get_running_loop().create_future()
         await self._socket.send_json({"id": number, "method": method, "params": params})
-        plain = await asyncio.wait_for(answer, _DEADLINE_S)
+        plain = await asyncio.wait_for(answer, DEADLINE_S)
         assert "error" not in plain, plain
         result: dict[str, Any] = plain["result"]
         return result
@@ -57,7 +57,7 @@ class Tab:
 
     async def wait_for(self, script: str) -> None:
         """Wait until an expression is true."""
-        async with asyncio.timeout(_DEADLINE_S):
+        async with asyncio.timeout(DEADLINE_S):
             while not await self.value(script):  # noqa: ASYNC110 - no event comes from there
                 await asyncio.sleep(0.05)
 
@@ -104,7 +104,7 @@ async def tab(profile: Path) -> AsyncIterator[Tab]:
     )  # fmt: skip
     try:
         assert process.stderr is not None
-        async with asyncio.timeout(_DEADLINE_S):
+        async with asyncio.timeout(DEADLINE_S):
             found = None
             while found is None:
                 line = await process.stderr.readline()

@@ -4,6 +4,9 @@ import asyncio
 import time
 from collections.abc import Callable
 
+DEADLINE_S = 240.0
+"""What comes in seconds takes many times that on a busy machine."""
+
 
 class Clock:
     """Stands still until ``now_s`` is changed."""
@@ -15,15 +18,43 @@ class Clock:
         return self.now_s
 
 
+def _nothing() -> object:
+    return "what does not come true"
+
+
 async def until(
-    condition: Callable[[], object], deadline_s: float = 240.0, *,
-    what: Callable[[], object] = lambda: "it did not come true", working: "asyncio.Task[None] | None" = None,
+    is_so: Callable[[], object], what: Callable[[], object] = _nothing, *,
+    working: "asyncio.Task[None] | None" = None,
 ) -> None:  # fmt: skip
-    """Return as soon as ``condition()`` holds; fail past the deadline, or when ``working`` has ended."""
-    end = time.monotonic() + deadline_s
-    while not condition():
+    """Return once ``is_so``; fail and say ``what`` was waited for if it never is, or ``working`` ends.
+
+    Looking takes a quarter of the time at most: who looks all the time slows what they wait for.
+    """
+    deadline = time.monotonic() + DEADLINE_S
+    while True:
+        began = time.monotonic()
+        if is_so():
+            return
         if working is not None and working.done():
             working.result()
             raise AssertionError(f"the task has ended before: {what()}")
-        assert time.monotonic() < end, what()
-        await asyncio.sleep(0.005)
+        assert began < deadline, f"waited {DEADLINE_S:g} s for {what()}"
+        await asyncio.sleep(max(0.005, 3 * (time.monotonic() - began)))
+
+
+def wait_until(
+    is_so: Callable[[], object], what: Callable[[], object] = _nothing, seconds: float = DEADLINE_S, *,
+    pause_s: float = 0.2, meanwhile: Callable[[], object] = _nothing,
+) -> None:  # fmt: skip
+    """Return once ``is_so``, as ``until`` does, for tests that are not asynchronous.
+
+    ``meanwhile`` is called after each look in vain.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        began = time.monotonic()
+        if is_so():
+            return
+        assert began < deadline, f"waited {seconds:g} s for {what()}"
+        time.sleep(max(pause_s, 3 * (time.monotonic() - began)))
+        meanwhile()

@@ -22,7 +22,8 @@ from dutycycle.contract.codec import decode
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.samples import CgroupSample, Container, PodCgroup
 from dutycycle.telemetry.events import Telemetry
-from tests.support.data.real_cgroup import RealCgroup, real_cgroup, until
+from tests.support.data.real_cgroup import RealCgroup, real_cgroup
+from tests.support.waiting import wait_until
 
 __all__ = ["real_cgroup"]  # a fixture
 
@@ -118,7 +119,10 @@ def test_a_known_load(real_cgroup: RealCgroup) -> None:
         low = kernel(real_cgroup)
         assert measured.container().cpu_util_pct is None
         first = kernel(real_cgroup)
-        until(lambda: used_and_held_back(real_cgroup, first), "half a second of CPU time, some of it late")
+        wait_until(
+            lambda: used_and_held_back(real_cgroup, first),
+            lambda: "half a second of CPU time, some of it late",
+        )
         second, held_before = kernel(real_cgroup), working_set(real_cgroup)
         found = measured.container()
         high, held_after = kernel(real_cgroup), working_set(real_cgroup)
@@ -207,7 +211,7 @@ def test_what_is_written_to_a_disk(real_cgroup: RealCgroup, tmp_path: Path) -> N
         low = time.monotonic(), written(real_cgroup)
         measured.now()
         first = time.monotonic(), written(real_cgroup)
-        until(lambda: written(real_cgroup) > first[1] + 4 * MIB, "4 MiB written")
+        wait_until(lambda: written(real_cgroup) > first[1] + 4 * MIB, lambda: "4 MiB written")
         second = time.monotonic(), written(real_cgroup)
         rate = measured.container().io_write_bytes_per_s
         high = time.monotonic(), written(real_cgroup)

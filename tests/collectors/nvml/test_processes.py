@@ -16,9 +16,9 @@ from collectors.nvml.query import DeviceQuery
 from collectors.nvml.types import ProcessUtilization, RunningProcess
 from dutycycle.contract.records.samples import GpuProcess
 from dutycycle.telemetry.events import NOT_MEASURED, Telemetry
-from tests.support.data.real_cgroup import until
 from tests.support.fakes.nvml.probe import Answer, Probe
 from tests.support.fakes.nvml.scenario import FakeGpu, FakeProcess, Scenario
+from tests.support.waiting import wait_until
 
 SLEEPER = (sys.executable, "-c", "import time; time.sleep(60)")
 """A process of its own that needs no program of PATH."""
@@ -217,7 +217,7 @@ def test_a_name_is_read_again_each_tick(tmp_path: Path) -> None:
             assert started.stdin
             started.stdin.write("go\n")
             started.stdin.flush()
-            until(lambda: comm.read_text() != "sh\n", "the process runs another program")
+            wait_until(lambda: comm.read_text() != "sh\n", lambda: "the process runs another program")
             after = by_pid(probe.tick())[pid].name
             started.kill()
             started.wait()
@@ -244,7 +244,7 @@ def test_whose_a_process_is_holds_once_it_is_in_a_pod_until_it_ends() -> None:
     with subprocess.Popen(SLEEPER) as process:
         # The kernel closes what ``Popen`` waits for before it gives the process its new name.
         comm = Path(f"/proc/{process.pid}/comm")
-        until(lambda: comm.read_text().strip() == name, f"the process is called {name}")
+        wait_until(lambda: comm.read_text().strip() == name, lambda: f"the process is called {name}")
         seen = []
         for tick in range(6):
             if tick == 4:  # from now on its number may be another process's

@@ -21,10 +21,10 @@ from dutycycle.contract.settings.groups import Settings
 from dutycycle.kube.objects import ApiServer, connect
 from dutycycle.telemetry.events import KUBERNETES_AWAY, OWNER_FORBIDDEN, Telemetry
 from tests.support.fakes.api_server import PODS, FakeApi, fake_api_server, kubeconfig
+from tests.support.waiting import wait_until
 
 NODE = "gpu-a"
 RETIRE_S = 600
-PATIENCE_S = 120
 BATCH = "/apis/batch/v1"
 JOBS = [("Job", "jobs", True), ("Job", "jobs/status", True)]
 TRAIN = f"{BATCH}/namespaces/ns/jobs/train"
@@ -59,11 +59,7 @@ class Published:
             self.times[one.key] = self.times.get(one.key, 0) + 1
 
     def until(self, reached: Callable[[], object]) -> None:
-        deadline = time.monotonic() + PATIENCE_S
-        while not reached():
-            assert time.monotonic() < deadline, f"not reached with {self.pods}"
-            time.sleep(0.01)
-            self.tick()
+        wait_until(reached, lambda: self.pods, pause_s=0.01, meanwhile=self.tick)
 
     def phase(self, name: str) -> str | None:
         record = self.pods.get(f"u-{name}")

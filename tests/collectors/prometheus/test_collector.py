@@ -12,7 +12,7 @@ from dutycycle.contract.records.pods import JobRef, Pod
 from dutycycle.contract.records.samples import Allocation, Container
 from dutycycle.contract.settings.secret import Secret
 from dutycycle.telemetry.events import ATTRIBUTION_FAILED, NOT_MEASURED
-from tests.support.data.prometheus_ticks import PATIENCE_S, SCRAPE_S, Records, Start
+from tests.support.data.prometheus_ticks import SCRAPE_S, Records, Start
 from tests.support.fakes.exporter_pages import CID, UID, cadvisor, dcgm, line, old_dcgm, pod_info, pod_state
 from tests.support.servers.exposition import MetricsPage, serve_metrics
 from tests.support.servers.kafka.certificates import make_certificates
@@ -36,7 +36,7 @@ def test_gpus_of_two_nodes(server: Prometheus, page: MetricsPage) -> None:
     page.text = dcgm("gpu-a", util_pct=97, used_bytes=2**30, energy_j=918_273) + dcgm(
         "gpu-b", util_pct=0, used_bytes=0, energy_j=5, index=3
     )
-    server.wait_for("count(DCGM_FI_DEV_GPU_UTIL) == 2", PATIENCE_S)
+    server.wait_for("count(DCGM_FI_DEV_GPU_UTIL) == 2")
     (shown,) = server.query('timestamp(DCGM_FI_DEV_GPU_UTIL{Hostname="gpu-a"})')
     records = Records(server.url)
     records.until(lambda: records.gpus)
@@ -69,9 +69,9 @@ def test_a_scrape_is_given_out_once_and_with_its_own_time(server: Prometheus, pa
 
 def test_the_past_is_not_given_out_as_new(server: Prometheus, page: MetricsPage) -> None:
     page.text = dcgm("gpu-a", util_pct=10, used_bytes=0, energy_j=0)
-    server.wait_for("DCGM_FI_DEV_GPU_UTIL", PATIENCE_S)
+    server.wait_for("DCGM_FI_DEV_GPU_UTIL")
     page.text = dcgm("gpu-b", util_pct=10, used_bytes=0, energy_j=0)
-    server.wait_for('DCGM_FI_DEV_GPU_UTIL{Hostname="gpu-b"}', PATIENCE_S)
+    server.wait_for('DCGM_FI_DEV_GPU_UTIL{Hostname="gpu-b"}')
     records = Records(server.url)
     records.until(lambda: len(records.gpus) > 2)
     assert {one.node for one in records.gpus} == {"gpu-b"}
@@ -88,11 +88,11 @@ def test_what_is_not_scraped_any_more_is_absent_and_comes_back(server: Prometheu
     records.until(lambda: len(records.gpus[-1].gpus) == 1)
     assert records.gpus[-1].gpus[0].gpu_util_pct == 30
     page.text = None
-    server.wait_for("up == 0", PATIENCE_S)
+    server.wait_for("up == 0")
     records.tick()
     seen = len(records.gpus)
     scrapes = server.query("count_over_time(up[1m])")[0]["value"][1]
-    server.wait_for(f"count_over_time(up[1m]) > {scrapes} + 3", PATIENCE_S)
+    server.wait_for(f"count_over_time(up[1m]) > {scrapes} + 3")
     records.tick()
     assert len(records.gpus) == seen
     page.text = both
@@ -144,7 +144,7 @@ def test_a_gpu_s_pod_by_cadvisor_or_by_kube_pod_info(server: Prometheus, page: M
     page.text = gpu + cadvisor("gpu-b", cpu_s=1, ts_ms=round(time.time() * 1000))
     records.until(lambda: records.gpus[-1].gpus[0].allocated == (given(UID),))
     page.text = gpu + pod_info("bert-0", UID)
-    server.wait_for("kube_pod_info", PATIENCE_S)
+    server.wait_for("kube_pod_info")
     others = Records(server.url)
     others.until(lambda: others.gpus and others.gpus[-1].gpus[0].allocated == (given(UID),))
 
@@ -153,7 +153,7 @@ def test_values_that_are_no_numbers_are_told(server: Prometheus, page: MetricsPa
     gpu = dcgm("gpu-a", util_pct=50, used_bytes=0, energy_j=0)
     util = next(row for row in gpu.splitlines() if row.startswith("DCGM_FI_DEV_GPU_UTIL{"))
     page.text = gpu.replace(util, util.rsplit(" ", 1)[0] + " +Inf")
-    server.wait_for("DCGM_FI_DEV_GPU_UTIL", PATIENCE_S)
+    server.wait_for("DCGM_FI_DEV_GPU_UTIL")
     records = Records(server.url)
     records.until(lambda: records.gpus and records.telemetry.count(NOT_MEASURED))
     assert records.gpus[0].gpus[0].gpu_util_pct is None
@@ -169,7 +169,7 @@ def test_a_pod_without_a_uid_and_a_node_without_a_name_are_told(
         + dcgm("no name!", util_pct=1, used_bytes=0, energy_j=0)
         + pod_info("bert-0", UID)
     )
-    server.wait_for("DCGM_FI_DEV_GPU_UTIL", PATIENCE_S)
+    server.wait_for("DCGM_FI_DEV_GPU_UTIL")
     records = Records(server.url)
     records.until(
         lambda: records.telemetry.count(ATTRIBUTION_FAILED) and records.telemetry.count(NOT_MEASURED)
@@ -181,7 +181,7 @@ def test_a_pod_without_a_uid_and_a_node_without_a_name_are_told(
 
 def test_an_old_exporter_and_kube_state_metrics_are_enough(server: Prometheus, page: MetricsPage) -> None:
     page.text = old_dcgm() + pod_info("bert-0", UID) + pod_state("bert-0", UID, "Running", 1_700_000_003)
-    server.wait_for("kube_pod_start_time", PATIENCE_S)
+    server.wait_for("kube_pod_start_time")
     records = Records(server.url)
     records.until(lambda: records.gpus and records.pods)
     (gpu,) = records.gpus[-1].gpus
@@ -192,7 +192,7 @@ def test_an_old_exporter_and_kube_state_metrics_are_enough(server: Prometheus, p
     assert (pod.uid, pod.phase, pod.started_ms) == (UID, "Running", 1_700_000_003_000)
     assert (pod.gpu_request, pod.cpu_request, pod.mem_request_bytes, pod.cpu_limit) == (1, 4, 2**30, None)
     page.text = old_dcgm() + pod_info("bert-0", UID) + pod_state("bert-0", UID, "Succeeded", 1_700_000_003)
-    server.wait_for('kube_pod_status_phase{phase="Succeeded"} == 1', PATIENCE_S)
+    server.wait_for('kube_pod_status_phase{phase="Succeeded"} == 1')
     later = Records(server.url)
     later.until(lambda: later.pods)
     assert later.pods[-1].phase == "Succeeded"
@@ -212,7 +212,7 @@ def test_two_replicas_are_read_as_one(prometheus: Start, page: MetricsPage) -> N
         ]} for name in "ab"
     ]  # fmt: skip
     server = prometheus(config)
-    server.wait_for("count(DCGM_FI_DEV_GPU_UTIL) == 2", PATIENCE_S)
+    server.wait_for("count(DCGM_FI_DEV_GPU_UTIL) == 2")
     records = Records(server.url)
     records.until(lambda: len(records.gpus) >= 8)
     steps = [after.ts_ms - before.ts_ms for before, after in pairwise(records.gpus)]

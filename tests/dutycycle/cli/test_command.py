@@ -23,9 +23,10 @@ from streams.local import LocalPipeline
 from streams.topology import stages
 from tests.support.data.traces import read_trace, write_trace
 from tests.support.kafka import send
-from tests.support.processes.commands import ANEW, DEADLINE_S, wait_until
+from tests.support.processes.commands import ANEW
 from tests.support.processes.hidden import hide_modules
 from tests.support.processes.warm import command
+from tests.support.waiting import DEADLINE_S, wait_until
 
 GOOD = list(records(Shape(nodes=1, gpus=1, seconds=40)))
 NOW_MS = 1_800_000_000_000

@@ -22,12 +22,13 @@ from dutycycle.process import SERVICES
 from tests.support.data.prometheus_history import HOUR_S, history
 from tests.support.kubectl.plugin_user import install
 from tests.support.processes import warm
-from tests.support.processes.commands import DEADLINE_S, STOP_S, wait_until
+from tests.support.processes.commands import STOP_S
 from tests.support.processes.examples import annotate, broker_of, environ_of, write_files
 from tests.support.servers.kube.server import Kube
 from tests.support.servers.missing import program
 from tests.support.servers.ports import free_port
 from tests.support.servers.prometheus import Prometheus, scrape
+from tests.support.waiting import DEADLINE_S, wait_until
 
 PARSERS = [*build_parser(COMMANDS).all_parsers(), *kubectl.build_parser().all_parsers()]
 EXAMPLES = [example for parser in PARSERS for example in parser.examples]

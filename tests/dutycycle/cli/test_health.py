@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.fakes.nvml.library import build, env
 from tests.support.fakes.nvml.scenario import FakeGpu, Scenario
-from tests.support.processes.commands import DEADLINE_S
+from tests.support.waiting import DEADLINE_S
 
 GOOD = FakeGpu(uuid="GPU-a")
 CASES: dict[str, tuple[FakeGpu, int, str, str]] = {

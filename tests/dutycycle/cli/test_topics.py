@@ -14,9 +14,10 @@ from dutycycle.kafka.clients import new_admin
 from dutycycle.kafka.topics import partitions_of
 from streams.app import changelog_topics
 from streams.topology import stages
-from tests.support.processes.commands import DEADLINE_S, dutycycle, environ
+from tests.support.processes.commands import dutycycle, environ
 from tests.support.processes.warm import command
 from tests.support.servers.kafka.broker import RunningBroker
+from tests.support.waiting import DEADLINE_S
 
 
 def there(settings: Settings) -> dict[str, int]:

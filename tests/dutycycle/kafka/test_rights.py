@@ -28,11 +28,12 @@ from dutycycle.contract.topics import full_name
 from tests.support.data.traces import write_trace
 from tests.support.data.training_job import training_job
 from tests.support.kafka import settings_of
-from tests.support.processes.commands import DEADLINE_S, derived, environ, running, wait_until
+from tests.support.processes.commands import derived, environ, running
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.kafka.properties import PASSWORD as PRINCIPAL_CLAIM
 from tests.support.servers.kafka.properties import USERNAME
 from tests.support.telemetry_pages import readiness
+from tests.support.waiting import DEADLINE_S, wait_until
 
 PASSWORD = "only-for-tests-too"
 OPERATIONS = {

@@ -1,7 +1,6 @@
 """``kubectl dutycycle`` where the way to the API server is the trouble: TLS, credentials, versions."""
 
 import copy
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,9 @@ from tests.support.kubectl.plugin_user import User, thing
 from tests.support.servers.kube.accounts import service_account
 from tests.support.servers.kube.crds import Kind, manifest
 from tests.support.servers.kube.server import Kube
+from tests.support.waiting import wait_until
 
 Config = dict[str, Any]
-_KNOWN_S = 120
 RUNTIME = Kind("trainer.kubeflow.org", ("v1",), "TrainingRuntime", "trainingruntimes")
 
 
@@ -25,23 +24,15 @@ RUNTIME = Kind("trainer.kubeflow.org", ("v1",), "TrainingRuntime", "trainingrunt
 def newer_neighbour(kube: Kube) -> Iterator[None]:
     """Beside ``trainjobs``, in v1alpha1, another kind of their group, in v1: the group prefers that."""
     made = kube.admin.create(manifest(RUNTIME))
-    _wait(lambda: _preferred(kube) == "v1")
+    wait_until(lambda: _preferred(kube) == "v1")
     yield
     kube.admin.delete(made)
-    _wait(lambda: _preferred(kube) == "v1alpha1")
+    wait_until(lambda: _preferred(kube) == "v1alpha1")
 
 
 def _preferred(kube: Kube) -> str:
     found = kube.admin.request("GET", f"/apis/{RUNTIME.group}")
     return str(found["preferredVersion"]["version"])
-
-
-def _wait(known: Callable[[], bool]) -> None:
-    """The API server learns of a definition by a watch of its own."""
-    end = time.monotonic() + _KNOWN_S
-    while not known():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 @pytest.mark.usefixtures("newer_neighbour")

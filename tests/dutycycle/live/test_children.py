@@ -10,8 +10,9 @@ import pytest
 from dutycycle.live.children import Child
 from dutycycle.process import NOT_BEGUN
 from dutycycle.telemetry.serving import SERVING
-from tests.support.processes.commands import environ, wait_until
+from tests.support.processes.commands import environ
 from tests.support.processes.figures import Process
+from tests.support.waiting import wait_until
 
 
 async def test_where_it_answers_and_how_often_it_was_restarted(

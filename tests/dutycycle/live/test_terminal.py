@@ -9,8 +9,9 @@ import pytest
 
 from tests.support.fakes.nvml import library
 from tests.support.fakes.nvml.scenario import FakeGpu, Scenario, Signal, square
-from tests.support.processes.commands import environ, wait_until
+from tests.support.processes.commands import environ
 from tests.support.processes.tmux import tmux
+from tests.support.waiting import wait_until
 
 SIZES = [(120, 40), (80, 24), (200, 50)]
 COLOUR = re.compile(r"\x1b\[[0-9;]*(3[0-7]|9[0-7]|38;[0-9;]*)m")

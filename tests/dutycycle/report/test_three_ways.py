@@ -14,9 +14,10 @@ from dutycycle.cli.main import main
 from dutycycle.contract.trace_reader import TraceReader
 from tests.support.data.profiled import waits_for_data, write_export
 from tests.support.data.prometheus_history import HOUR_S, history
-from tests.support.processes.commands import environ, wait_until
+from tests.support.processes.commands import environ
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.prometheus import Prometheus, scrape
+from tests.support.waiting import wait_until
 
 START_S = int(time.time()) // 60 * 60 - 4 * HOUR_S
 HOURS = 0.75

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from dutycycle.traces.republish import republish
 from tests.support.data.traces import read_trace, write_trace
 from tests.support.data.training_job import training_job
 from tests.support.invocation import dutycycle
+from tests.support.waiting import wait_until
 
 SECONDS = 90
 
@@ -75,11 +75,8 @@ def test_ctrl_c_leaves_nothing(trace: Path, tmp_path: Path) -> None:
         assert replay.stdin is not None
         replay.stdin.write(trace.read_bytes())
         replay.stdin.flush()
-        deadline = time.monotonic() + 120
-        while not (out / ".partial").exists():
-            assert time.monotonic() < deadline
-            assert replay.poll() is None
-            time.sleep(0.05)
+        wait_until((out / ".partial").exists)
+        assert replay.poll() is None
         replay.send_signal(signal.SIGINT)
         _, said = replay.communicate(timeout=240)
     assert (replay.returncode, said) == (1, b"dutycycle: interrupted\n")

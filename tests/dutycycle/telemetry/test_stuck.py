@@ -4,8 +4,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.support.processes.commands import environ, wait_until
+from tests.support.processes.commands import environ
 from tests.support.processes.figures import Process
+from tests.support.waiting import wait_until
 
 PROGRAM = """
 import asyncio, time

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from dutycycle.telemetry.watchdog import StallDetector, StallLimits, StallTimer
-from tests.support.waiting import Clock, until
+from tests.support.waiting import Clock, until, wait_until
 
 
 class Ward:
@@ -86,10 +86,7 @@ async def test_a_blocked_event_loop_is_said_and_then_ended(caplog: pytest.LogCap
         assert detector.loop_stalled() == "blocked for 31 s"
         assert left == []
         clock.now_s += 150
-        ends = time.monotonic() + 240
-        while not left:  # the event loop is blocked by this
-            assert time.monotonic() < ends
-            time.sleep(0.005)  # noqa: ASYNC251 - it is what is looked for
+        wait_until(lambda: left, pause_s=0.005)  # the event loop is blocked by this
         assert left == [1]
         await until(lambda: detector.loop_stalled() is None)
     assert "the event loop is blocked for" in caplog.text

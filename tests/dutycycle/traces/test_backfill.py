@@ -31,6 +31,7 @@ from tests.support.data.prometheus_history import (
 from tests.support.fakes.exporter_pages import UID
 from tests.support.servers.ports import free_port
 from tests.support.servers.prometheus import Prometheus, scrape
+from tests.support.waiting import wait_until
 
 START_S = (int(time.time()) - 48 * HOUR_S) // 7200 * 7200
 Record = dict[str, Any]
@@ -202,11 +203,8 @@ def test_a_run_that_was_killed_goes_on(server: Prometheus, trace: Path, tmp_path
     state = Path(f"{out}.progress")
     running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
-        deadline = time.monotonic() + 120
-        while not (state.exists() and b'"counts":{"' in state.read_bytes()):
-            assert time.monotonic() < deadline
-            assert running.poll() is None, "it was done too soon to be killed"
-            time.sleep(0.001)
+        wait_until(lambda: state.exists() and b'"counts":{"' in state.read_bytes(), pause_s=0.001)
+        assert running.poll() is None, "it was done too soon to be killed"
     finally:
         running.send_signal(signal.SIGKILL)
         running.communicate()

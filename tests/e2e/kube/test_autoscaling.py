@@ -18,7 +18,6 @@ from tests.support.kube.autoscaling import CUSTOM, EXAMPLES, EXTERNAL, Adapter, 
 from tests.support.kube.cluster import Cluster
 from tests.support.kube.contents import SPEC
 from tests.support.kube.prometheus_adapter import PrometheusAdapter
-from tests.support.processes.commands import DEADLINE_S, wait_until
 from tests.support.servers.exposition import serve_metrics
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.kafka.certificates import make_certificate
@@ -27,6 +26,7 @@ from tests.support.servers.kube.client import Client, Object, Refused
 from tests.support.servers.kube.controllers import Controllers
 from tests.support.servers.kube.server import FRONT_PROXY_CA, Kube
 from tests.support.servers.prometheus import scrape
+from tests.support.waiting import DEADLINE_S, wait_until
 
 
 @pytest.fixture

@@ -24,13 +24,14 @@ from sinks.scheduling.extender import Extender
 from tests.support.deploy.manifests import NAMESPACE, render
 from tests.support.kafka import send, settings_of
 from tests.support.kubectl.plugin_user import KubectlUser, install
-from tests.support.processes.commands import environ, running, wait_until
+from tests.support.processes.commands import environ, running
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.kube.client import Client, Object
 from tests.support.servers.kube.scheduler import Scheduler, add_node, gpu_pod
 from tests.support.servers.kube.server import Kube
 from tests.support.servers.ports import free_port
 from tests.support.sinks.scheduling import GIB, app_of, gpu, nvml, peaks, pod
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.kube]
 FREE_GIB = {"node-0": 30, "node-1": 80, "node-2": 10}

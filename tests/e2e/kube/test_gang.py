@@ -5,12 +5,13 @@ from pathlib import Path
 import pytest
 
 from tests.support.kafka import settings_of
-from tests.support.processes.commands import environ, read_now, running, wait_until
+from tests.support.processes.commands import environ, read_now, running
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.kube.client import Object
 from tests.support.servers.kube.scheduler import Scheduler, add_node, gpu_pod
 from tests.support.servers.kube.server import Kube
 from tests.support.servers.ports import free_port
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.kube]
 GATES = "GenericWorkload=true,GangScheduling=true"

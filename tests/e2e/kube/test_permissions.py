@@ -22,11 +22,12 @@ from tests.support.kube.cluster import Cluster
 from tests.support.kube.contents import APP, CONTROLLER, CRON, SPEC
 from tests.support.kube.shipped import account, shipped_rules, without
 from tests.support.kube.watching import Watch, bound, job_of
-from tests.support.processes.commands import environ, read_now, running, wait_until
+from tests.support.processes.commands import environ, read_now, running
 from tests.support.servers.kube.accounts import Permission, expand
 from tests.support.servers.kube.client import Client, Object
 from tests.support.servers.kube.server import Kube
 from tests.support.sinks import made
+from tests.support.waiting import wait_until
 
 OWNERS: dict[tuple[str, str], tuple[str, str, Object]] = {
     ("", "pods"): ("v1", "Pod", {"spec": {"containers": [{"name": "main", "image": "driver"}]}}),

@@ -15,11 +15,11 @@ from sinks.scheduling.webhook.classes import OURS, PriorityClasses
 from tests.support.deploy.manifests import NAMESPACE, WITH_WEBHOOK, of_kind, render
 from tests.support.kube.api_server import api_server
 from tests.support.kube.shipped import account, without
-from tests.support.processes.commands import wait_until
 from tests.support.servers.kube.accounts import new_token
 from tests.support.servers.kube.client import Client, Object, Refused
 from tests.support.servers.kube.scheduler import gpu_pod
 from tests.support.servers.kube.server import Kube
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.kube
 POLICY = Policy(bands={"": Band(50_000_000, 60_000_000)}, longest_s=1200.0)

@@ -17,10 +17,10 @@ from tests.support.fakes.nvml.one_used import one_used
 from tests.support.kafka import send
 from tests.support.kube.cluster import Cluster
 from tests.support.kube.kubelet import ProcessKubelet
-from tests.support.processes.commands import wait_until
 from tests.support.servers.kube.accounts import service_account
 from tests.support.servers.kube.client import Object
 from tests.support.servers.kube.server import Kube
+from tests.support.waiting import wait_until
 
 _SLEEPS = "import time; time.sleep(600)"
 

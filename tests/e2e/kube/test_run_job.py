@@ -31,11 +31,12 @@ from tests.support.kube.cluster import GPU, Cluster
 from tests.support.kube.kubelet import NO_SUCH_IMAGE, ProcessKubelet
 from tests.support.kube.line import Line
 from tests.support.kube.shipped import shipped_account
-from tests.support.processes.commands import environ, running, wait_until
+from tests.support.processes.commands import environ, running
 from tests.support.servers.kube.accounts import service_account
 from tests.support.servers.kube.client import Client, Object
 from tests.support.servers.kube.controllers import WORKLOADS, Controllers
 from tests.support.servers.kube.server import Kube
+from tests.support.waiting import wait_until
 
 _TRAINS = """
 import os, sys, time
@@ -320,9 +321,7 @@ def test_a_job_of_an_operator(kube: Kube, cluster: Cluster, kubelet: ProcessKube
         wait_until(lambda: kube.admin.answers(path), lambda: "the job")
         owner = kube.admin.get(made | there)
         worker = cluster.make("v1", "Pod", "bert-worker-0", owner, spec=pod_spec("print('done')"))
-        wait_until(
-            lambda: kube.admin.get(worker)["status"].get("phase") == "Succeeded", lambda: "its worker", 30
-        )
+        wait_until(lambda: kube.admin.get(worker)["status"].get("phase") == "Succeeded", lambda: "its worker")
         kube.admin.patch(
             owner, {"status": {"conditions": [{"type": "Succeeded", "status": "True"}]}}, "status"
         )

@@ -27,7 +27,7 @@ from tests.support.kafka import settings_of
 from tests.support.kube.simulated_pods import SimulatedPods
 from tests.support.kube.webhook import opted_in, wait_until_asked
 from tests.support.kubectl.plugin_user import install
-from tests.support.processes.commands import environ, running, wait_until
+from tests.support.processes.commands import environ, running
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.kafka.certificates import make_certificates
 from tests.support.servers.kube.client import Object
@@ -36,6 +36,7 @@ from tests.support.servers.kube.scheduler import Scheduler, add_node
 from tests.support.servers.kube.server import Kube
 from tests.support.servers.ports import free_port
 from tests.support.sinks.scheduling import GIB, gpu, nvml, peaks, pod
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.kube]
 

@@ -27,7 +27,7 @@ from dutycycle.traces.extract import read_all
 from tests.support.deploy.manifests import NAMESPACE, of_kind, render
 from tests.support.kafka import settings_of
 from tests.support.kube.simulated_pods import SimulatedPods
-from tests.support.processes.commands import environ, running, wait_until
+from tests.support.processes.commands import environ, running
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.kube.accounts import Permission, expand, new_token, service_account, used
 from tests.support.servers.kube.client import Client, Object, Refused
@@ -35,6 +35,7 @@ from tests.support.servers.kube.controllers import WORKLOADS, Controllers
 from tests.support.servers.kube.scheduler import Scheduler, add_node
 from tests.support.servers.kube.server import Kube
 from tests.support.servers.ports import free_port
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.kube]
 GPU = "nvidia.com/gpu"

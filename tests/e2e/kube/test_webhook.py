@@ -17,7 +17,7 @@ from tests.support.deploy.manifests import WITH_WEBHOOK, of_kind, render
 from tests.support.kafka import Sent, send, settings_of
 from tests.support.kube.shipped import account
 from tests.support.kube.webhook import gpu_job, opted_in, said_why, wait_until_asked
-from tests.support.processes.commands import DEADLINE_S, environ, running, wait_until
+from tests.support.processes.commands import environ, running
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.kafka.certificates import make_certificates
 from tests.support.servers.kube.client import Object
@@ -25,6 +25,7 @@ from tests.support.servers.kube.scheduler import Scheduler, add_node, gpu_pod
 from tests.support.servers.kube.server import Kube
 from tests.support.servers.ports import free_port
 from tests.support.sinks.scheduling import peaks, pod
+from tests.support.waiting import DEADLINE_S, wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.kube]
 DURATIONS_S = {"short:1": 60, "long:1": 7200}

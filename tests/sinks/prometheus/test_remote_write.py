@@ -3,7 +3,6 @@
 import asyncio
 import random
 import ssl
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -21,8 +20,8 @@ from tests.support.fakes.remote_write_receiver import Receiver, Row
 from tests.support.metrics import metric_value
 from tests.support.servers.kafka.certificates import make_certificates
 from tests.support.servers.ports import free_port
+from tests.support.waiting import until
 
-DEADLINE_S = 120
 NUMBER = Metric("number", "A number")
 MANY = Metric("many", "Numbers", ("label",))
 NOW_S = 1_700_000_000
@@ -65,10 +64,7 @@ class Writing:
                 await task
 
     async def until(self, is_so: Callable[[], bool]) -> None:
-        end = time.monotonic() + DEADLINE_S
-        while not is_so():
-            assert time.monotonic() < end, self.telemetry.conditions
-            await asyncio.sleep(0.005)
+        await until(is_so, lambda: self.telemetry.conditions)
 
     def value(self, metric: Metric) -> float | None:
         return metric_value(self.telemetry, metric, sink=remote_write.NAME)

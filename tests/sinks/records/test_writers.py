@@ -206,7 +206,7 @@ async def test_a_database_that_accepts_and_says_nothing_is_given_up_and_tried_an
         with psycopg.connect(dsn(postgres_url)) as other:
             other.execute("LOCK TABLE pod_peaks IN ACCESS EXCLUSIVE MODE")
             await work.take(made.pod_peaks())
-            await until(lambda: rig.count("write_retried") >= 2, 60)
+            await until(lambda: rig.count("write_retried") >= 2)
             assert work.acknowledged() == {}
             await work.take(made.pod_peaks(last_ms=20_000))
         await work.written()

@@ -29,7 +29,7 @@ ASKED = {"Pod": gpu_pod("ml", "new"), "NodeNames": ["a", "b"]}
 async def scheduling(settings: Settings) -> AsyncIterator[Telemetry]:
     """Series and an extender, which answers."""
     async with serving(settings, "metrics", "extender") as telemetry:
-        await until(lambda: telemetry.count(EXTENDER_SERVES) > 0, ANSWER_S)
+        await until(lambda: telemetry.count(EXTENDER_SERVES) > 0)
         yield telemetry
 
 
@@ -73,7 +73,7 @@ async def test_a_scrape_that_takes_long_delays_neither_records_nor_answers(
     async with scheduling(serve_settings) as telemetry:
         monkeypatch.setattr(SeriesRows, "rows", slow_rows)
         scrape = asyncio.create_task(asyncio.to_thread(telemetry.metrics.page))
-        await until(begun.is_set, ANSWER_S)
+        await until(begun.is_set)
         before = await ask(serve_settings)
         await feed(serve_settings)
         deadline_s = time.monotonic() + ANSWER_S

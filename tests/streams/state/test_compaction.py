@@ -17,13 +17,12 @@ from dutycycle.kafka.consumer import Consumer, Message
 from dutycycle.kafka.producer import Producer
 from streams.state.record import clock_key, name_of
 from tests.streams.runtime.test_eviction import in_process, spans
-from tests.support.processes.commands import wait_until
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.streams.field import worker_settings
 from tests.support.streams.spans import AT_ONCE, CLOSED, STRIDE_MS, log_of
 from tests.support.streams.toy import SOURCE
+from tests.support.waiting import DEADLINE_S, wait_until
 
-DEADLINE_S = 180.0
 GENERATIONS = 40
 
 

@@ -17,9 +17,9 @@ from dutycycle.contract.records.samples import CgroupSample, NvmlSample
 from dutycycle.contract.settings.groups import PrometheusSettings
 from dutycycle.telemetry.events import Telemetry
 from tests.support.servers.prometheus import Prometheus
+from tests.support.waiting import wait_until
 
 SCRAPE_S = 0.25
-PATIENCE_S = 240
 GB = 10**9
 Start = Callable[..., Prometheus]
 
@@ -65,8 +65,4 @@ class Records:
                 assert one.key == self.pods[-1].uid
 
     def until(self, reached: Callable[[], object]) -> None:
-        deadline = time.monotonic() + PATIENCE_S
-        while not reached():
-            assert time.monotonic() < deadline, "not reached"
-            time.sleep(0.05)
-            self.tick()
+        wait_until(reached, pause_s=0.05, meanwhile=self.tick)

@@ -2,8 +2,7 @@
 
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -12,6 +11,7 @@ from uuid import uuid4
 import pytest
 
 from collectors.cgroup.mounts import Hierarchy, find_hierarchies
+from tests.support.waiting import wait_until
 
 LOAD = """
 import mmap, os, sys
@@ -27,14 +27,6 @@ while True:
     if len(sys.argv) > 2:
         os.pwrite(file, page, 0)
 """
-
-
-def until(true: Callable[[], bool], what: str, deadline_s: float = 240.0) -> None:
-    """Wait for something that has to happen; fails with ``what`` when it does not."""
-    end = time.monotonic() + deadline_s
-    while not true():
-        assert time.monotonic() < end, f"{what}: not within {deadline_s:g} s"
-        time.sleep(0.02)
 
 
 class RealCgroup:
@@ -64,7 +56,7 @@ class RealCgroup:
         for hierarchy in self._hierarchies:
             folder = self.folder(hierarchy)
             for one in (folder, *folder.parents[: len(self._names) - 1]):
-                until(partial(_removed, one), f"removing {one}")
+                wait_until(partial(_removed, one), partial("removing {}".format, one))
 
     def folder(self, hierarchy: Hierarchy) -> Path:
         """The cgroup's folder in one hierarchy."""

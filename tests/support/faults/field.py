@@ -14,11 +14,12 @@ from streams.app import app_id
 from tests.support.faults.feed import Feed
 from tests.support.faults.oracle import Results, Series, counted, difference, results
 from tests.support.faults.supervised import Supervised
-from tests.support.faults.tap import DEADLINE_S, Tap, until
+from tests.support.faults.tap import Tap
 from tests.support.kafka import settings_of
 from tests.support.processes.commands import environ
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.kafka.groups import workers_of
+from tests.support.waiting import DEADLINE_S, until
 
 PARTITIONS = "4"
 _AFTER_PROGRESS = 0.7

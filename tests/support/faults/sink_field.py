@@ -23,8 +23,8 @@ from tests.support.processes.commands import environ
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.kafka.groups import workers_of
 from tests.support.sinks.recording import unix_ms
+from tests.support.waiting import DEADLINE_S
 
-DEADLINE_S = 240.0
 PARTITIONS = "4"
 
 

@@ -1,7 +1,6 @@
 """Reads what the workers put out while they are at it, as any consumer of the topics would."""
 
 import asyncio
-import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Self
@@ -12,24 +11,7 @@ from dutycycle.kafka.consumer import Consumer
 from dutycycle.kafka.errors import BrokerError
 from tests.support.faults.oracle import DERIVED
 from tests.support.processes.commands import Derived
-
-DEADLINE_S = 180.0
-
-
-async def until(condition: Callable[[], bool], what: Callable[[], str], seconds: float = DEADLINE_S) -> None:
-    """Return once ``condition`` holds; fail with ``what`` was waited for if it never does.
-
-    As in ``wait_until``, looking takes a quarter of the time at most.
-    """
-    try:
-        async with asyncio.timeout(seconds):
-            while True:
-                began = time.monotonic()
-                if condition():
-                    return
-                await asyncio.sleep(max(0.1, 3 * (time.monotonic() - began)))
-    except TimeoutError:
-        raise AssertionError(f"waited {seconds:g} s for {what()}") from None
+from tests.support.waiting import until
 
 
 class Tap:

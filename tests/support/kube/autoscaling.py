@@ -20,13 +20,14 @@ from sinks.adapter.role import TOPICS
 from tests.support.deploy.manifests import NAMESPACE, ROOT, of_kind, render
 from tests.support.kafka import send, settings_of
 from tests.support.kube.cluster import Cluster
-from tests.support.processes.commands import environ, running, wait_until
+from tests.support.processes.commands import environ, running
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.kube.accounts import new_token
 from tests.support.servers.kube.client import Client, Object
 from tests.support.servers.kube.controllers import Controllers
 from tests.support.servers.kube.server import Kube
 from tests.support.servers.ports import free_port
+from tests.support.waiting import wait_until
 
 EXAMPLES = ROOT / "deploy/examples/hpa"
 CUSTOM = "/apis/custom.metrics.k8s.io/v1beta1"

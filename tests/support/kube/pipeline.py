@@ -16,10 +16,11 @@ from tests.support.fakes.nvml.scenario import FakeGpu, Scenario
 from tests.support.kafka import settings_of
 from tests.support.kube.cluster import Cluster
 from tests.support.kube.shipped import COMPONENTS, shipped_account
-from tests.support.processes.commands import environ, read_now, running, wait_until
+from tests.support.processes.commands import environ, read_now, running
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.kube.client import Client, Object
 from tests.support.servers.kube.server import Kube
+from tests.support.waiting import wait_until
 
 
 class Pipeline:

@@ -10,13 +10,13 @@ import yaml
 from dutycycle.contract.records.derived import WindowAggregate
 from tests.support.fakes.exporter_pages import line
 from tests.support.kube.autoscaling import CUSTOM, EXAMPLES
-from tests.support.processes.commands import wait_until
 from tests.support.servers.exposition import MetricsPage
 from tests.support.servers.kube.client import Object
 from tests.support.servers.kube.server import Kube
 from tests.support.servers.ports import free_port
 from tests.support.servers.process import ServerProcess
 from tests.support.servers.prometheus_adapter.build import find_prometheus_adapter
+from tests.support.waiting import wait_until
 
 SERIES = "dutycycle_pod_gpu_utilization_mean_ratio"
 _NAME = "prometheus-adapter"

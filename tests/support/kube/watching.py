@@ -19,8 +19,7 @@ from tests.support.kube.cluster import Cluster
 from tests.support.kube.shipped import account, shipped_account
 from tests.support.servers.kube.client import Object
 from tests.support.servers.kube.server import Kube
-
-PATIENCE_S = 240
+from tests.support.waiting import wait_until
 
 
 class Watching:
@@ -40,11 +39,7 @@ class Watching:
 
     def until(self, is_so: Callable[[], bool]) -> None:
         """Tick until it is so."""
-        end = time.monotonic() + PATIENCE_S
-        while not is_so():
-            assert time.monotonic() < end, f"not within {PATIENCE_S} s: {self._records}"
-            self._tick()
-            time.sleep(0.02)
+        wait_until(is_so, lambda: self._records, pause_s=0.02, meanwhile=self._tick)
 
     def _tick(self) -> None:
         now = time.time_ns() // 1_000_000

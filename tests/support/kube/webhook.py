@@ -5,9 +5,9 @@ import json
 from pathlib import Path
 
 from tests.support.deploy.manifests import WITH_WEBHOOK, of_kind, render
-from tests.support.processes.commands import wait_until
 from tests.support.servers.kube.client import Client, Object
 from tests.support.servers.kube.scheduler import gpu_pod
+from tests.support.waiting import wait_until
 
 
 def opted_in(admin: Client, namespace: str, port: int, authority: Path) -> Object:

@@ -5,9 +5,8 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,8 +14,8 @@ from dutycycle.contract.settings.groups import PREFIX, Settings
 from dutycycle.contract.topics import full_name, short_name
 from dutycycle.kafka.consumer import Consumer
 from tests.support.processes.warm import command
+from tests.support.waiting import DEADLINE_S, wait_until
 
-DEADLINE_S = 240.0
 STOP_S = 120.0
 """An end takes a few seconds, and on a busy machine many times that."""
 ANEW = (sys.executable, "-m", "dutycycle")
@@ -88,20 +87,6 @@ async def derived(settings: Settings, topics: Iterable[str]) -> Derived:
     finally:
         await consumer.stop()
     return found
-
-
-def wait_until(is_so: Callable[[], bool], what: Callable[[], str], seconds: float = DEADLINE_S) -> None:
-    """Return once ``is_so``; when it does not come to be, fail and say ``what`` was waited for.
-
-    Looking takes a quarter of the time at most: who looks all the time slows what they wait for.
-    """
-    deadline = time.monotonic() + seconds
-    while True:
-        began = time.monotonic()
-        if is_so():
-            return
-        assert began < deadline, f"waited {seconds:g} s for {what()}"
-        time.sleep(max(0.2, 3 * (time.monotonic() - began)))
 
 
 def read_now(settings: Settings, topics: Iterable[str]) -> Derived:

@@ -7,7 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from dutycycle.telemetry.endpoint import Address, AskError, ask, parse
 from dutycycle.telemetry.serving import SERVING
-from tests.support.processes.commands import wait_until
+from tests.support.waiting import wait_until
 
 Figures = dict[str, float]
 """By name and labels, such as ``records_taken_total{topic="pods"}``, without ``dutycycle_``."""

@@ -20,7 +20,6 @@ from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.sinks import made
 from tests.support.sinks.made import K80, sample
 
-DEADLINE_S = 240.0
 START_MS = 1_700_000_000_000
 _KUBECONFIG = """
 apiVersion: v1

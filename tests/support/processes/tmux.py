@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.support.processes.commands import wait_until
 from tests.support.servers.missing import program
+from tests.support.waiting import wait_until
 
 
 class Tmux:

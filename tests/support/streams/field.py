@@ -18,10 +18,10 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from tests.support.streams.toy import RESULT, SOURCE, TRAIL
+from tests.support.waiting import DEADLINE_S
 
 KEYS = 20
 PARTITIONS = 4
-DEADLINE_S = 180.0
 
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:

@@ -1,10 +1,10 @@
 """ServiceAccounts and what they may: everything that RBAC denies unless a role of the test's allows it."""
 
-import time
 from collections.abc import Iterable
 
 from tests.support.servers.kube.client import Client, Object, Refused
 from tests.support.servers.kube.server import Kube
+from tests.support.waiting import wait_until
 
 Permission = tuple[str, str, str]
 """Verb, API group, resource."""
@@ -84,7 +84,6 @@ def used(kube: Kube, account: str, *, allowed: bool = True) -> set[tuple[Permiss
 
 def _wait_for(client: Client, wanted: set[Permission]) -> None:
     """The API server learns of a role by a watch of its own, a moment after it was made."""
-    end = time.monotonic() + _EFFECT_S
-    while (found := permissions(client)) != wanted:
-        assert time.monotonic() < end, f"after {_EFFECT_S} s it may {found} instead of {wanted}"
-        time.sleep(0.02)
+    wait_until(
+        lambda: permissions(client) == wanted, lambda: f"{wanted}: {permissions(client)}", pause_s=0.02
+    )

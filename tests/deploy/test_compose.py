@@ -3,7 +3,6 @@
 import asyncio
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from dutycycle.telemetry.endpoint import PORTS, Address, where
 from dutycycle.telemetry.events import Telemetry
 from sinks.serve.service import run
 from tests.support.deploy.compose_file import COMPOSE, GPU, ROOT, services, variables
+from tests.support.processes.commands import run_to_end
 from tests.support.servers.compose import compose_command
 from tests.support.servers.missing import ServerMissingError
 from tests.support.servers.ports import free_port
@@ -55,8 +55,7 @@ def test_compose_accepts_it(files: list[Path]) -> None:
 def test_its_command_exists(name: str) -> None:
     command = SERVICES[name]["command"]
     assert command == COMMANDS[name].split()
-    help_page = [sys.executable, "-m", "dutycycle", *command, "--help"]
-    done = subprocess.run(help_page, capture_output=True, text=True, check=False, cwd=ROOT)
+    done = run_to_end(*command, "--help")
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -3,8 +3,6 @@
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +13,7 @@ import pytest
 from dutycycle.contract.topics import SAMPLE_TOPICS, full_name
 from tests.support.fakes.interruptible_broker import InterruptibleBroker
 from tests.support.kafka import settings_of
-from tests.support.processes.commands import environ, read_now, running
+from tests.support.processes.commands import environ, read_now, run_to_end, running
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.waiting import wait_until
 
@@ -102,14 +100,9 @@ def test_sigterm_while_the_broker_is_away_keeps_all_for_the_next_start(
     assert_whole(ticks(env), 2, tmp_path)
 
 
-def run_to_its_end(env: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "dutycycle", "collect"]
-    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=240, check=False)
-
-
 def test_an_unwritable_spool_is_refused_by_name(broker: InterruptibleBroker, tmp_path: Path) -> None:
     (tmp_path / "spool").write_text("a file")
-    done = run_to_its_end(environment(tmp_path, broker.url))
+    done = run_to_end("collect", env=environment(tmp_path, broker.url))
     assert done.returncode == 1
     assert str(tmp_path / "spool") in done.stderr
     assert "DUTYCYCLE_SPOOL" in done.stderr
@@ -121,7 +114,7 @@ def test_a_ca_that_is_none_is_refused_although_no_broker_is_there(tmp_path: Path
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         url = f"kafka+ssl://127.0.0.1:{closed.getsockname()[1]}"
-        done = run_to_its_end(environment(tmp_path, url, tls_ca=str(tmp_path / "ca.pem")))
+        done = run_to_end("collect", env=environment(tmp_path, url, tls_ca=str(tmp_path / "ca.pem")))
     assert done.returncode == 2
     assert "DUTYCYCLE_TLS_CA" in done.stderr
     assert "Traceback" not in done.stderr
@@ -131,7 +124,7 @@ def test_a_second_collector_on_one_spool_is_refused(broker: InterruptibleBroker,
     env = environment(tmp_path, broker.url)
     with running("collect", env=env, log=tmp_path / "a.log"):
         wait_until(lambda: bool(ticks(env)), (tmp_path / "a.log").read_text)
-        done = run_to_its_end(env)
+        done = run_to_end("collect", env=env)
     assert done.returncode == 1
     assert "in use by another collector" in done.stderr
 
@@ -159,7 +152,7 @@ def test_real_kafka_wrong_password_is_refused(secure_kafka: RunningBroker, tmp_p
     wrong = secure_kafka.settings() | {"DUTYCYCLE_SASL_PASSWORD": "wrong"}
     env = environment(tmp_path, secure_kafka.url) | wrong
     assert os.environ.get("DUTYCYCLE_SASL_PASSWORD") is None
-    done = run_to_its_end(env)
+    done = run_to_end("collect", env=env)
     assert done.returncode == 1
     assert "DUTYCYCLE_SASL" in done.stderr
     assert "Traceback" not in done.stderr

@@ -162,7 +162,7 @@ def test_with_kube_state_metrics_there_are_uids_names_and_jobs(prometheus: Start
     config = scrape([page.target], SCRAPE_S)
     config["scrape_configs"][0]["honor_labels"] = True
     server = prometheus(config)
-    server.wait_for("kube_replicaset_owner", PATIENCE_S)
+    server.wait_for("kube_replicaset_owner")
     field = Field(server.url)
     field.until_samples(3)
     named = {key: one["pod"]["name"] for key, one in field.newest["pod-peaks"].items()}

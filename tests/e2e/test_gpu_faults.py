@@ -8,7 +8,6 @@ cluster, and the commands are asked as a person asks them.
 import re
 import shutil
 import subprocess
-import sys
 import time
 import urllib.request
 from collections import Counter
@@ -36,7 +35,7 @@ from tests.support.fakes.nvml import library
 from tests.support.fakes.nvml.scenario import FakeEvent, FakeGpu, FakeMig, Scenario
 from tests.support.kafka import settings_of
 from tests.support.kubectl.plugin_user import install
-from tests.support.processes.commands import dutycycle, environ, read_now, running
+from tests.support.processes.commands import ANEW, dutycycle, environ, read_now, run_to_end, running
 from tests.support.processes.figures import Process
 from tests.support.servers.kube.scheduler import gpu_pod
 from tests.support.servers.ports import free_port
@@ -216,8 +215,7 @@ class Outlets:
     def machine(self) -> str:
         """``dutycycle health`` on the machine. Not by a process that has its imports: the library is found by
         name when a process begins."""
-        command = [sys.executable, "-m", "dutycycle", "health"]
-        done = subprocess.run(command, env=self.env, capture_output=True, text=True, check=False, timeout=120)
+        done = run_to_end("health", env=self.env, start=ANEW)
         return f"status {done.returncode}\n{done.stdout}{done.stderr}"
 
     def kubectl(self) -> str:

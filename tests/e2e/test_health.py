@@ -3,8 +3,6 @@
 import asyncio
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -23,7 +21,7 @@ from streams.names import SOURCES
 from streams.topology import stages
 from tests.support.fakes.interruptible_broker import InterruptibleBroker
 from tests.support.kafka import send, settings_of
-from tests.support.processes.commands import ANEW, STOP_S, dutycycle, environ, running
+from tests.support.processes.commands import ANEW, STOP_S, dutycycle, environ, run_to_end, running
 from tests.support.processes.figures import Figures, Process
 from tests.support.servers.kafka.broker import OwnBroker, RunningBroker
 from tests.support.servers.postgres import Postgres
@@ -244,15 +242,11 @@ def test_a_taken_port_is_one_line(tmp_path: Path) -> None:
     env = environ(broker="kafka://127.0.0.1:9", spool=str(tmp_path / "spool"), kubernetes="off")
     with running("stream", env=env, log=tmp_path / "log"):
         address = Process(tmp_path / "log").address
-        command = [sys.executable, "-m", "dutycycle", "stream", "--listen", str(address)]
-        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=240, check=False)
+        done = run_to_end("stream", "--listen", str(address), env=env)
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr.startswith(f"dutycycle: DUTYCYCLE_LISTEN={address}: port {address.port} is taken")
         assert done.stderr.count("\n") == 1
-        asked = subprocess.run(
-            [sys.executable, "-m", "dutycycle", "healthy", "--ready", str(address)],
-            env=env, capture_output=True, text=True, timeout=240, check=False,
-        )  # fmt: skip
+        asked = run_to_end("healthy", "--ready", str(address), env=env)
         assert (asked.returncode, asked.stderr) == (
             1, "dutycycle: waiting for the broker at kafka://127.0.0.1:9\n",
         )  # fmt: skip

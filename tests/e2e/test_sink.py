@@ -4,7 +4,6 @@ import asyncio
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from dutycycle.kafka.topics import ensure_topics
 from sinks.records.query import job_peaks, pod_peaks
 from sinks.records.store import RecordsRefusedError
 from tests.support.kafka import send, settings_of
-from tests.support.processes.commands import environ, read_now, running
+from tests.support.processes.commands import environ, read_now, run_to_end, running
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.postgres import Postgres
 from tests.support.sinks import made
@@ -197,8 +196,7 @@ REFUSED = {
 def test_what_cannot_work_is_refused_at_start(settings: dict[str, str], words: str, tmp_path: Path) -> None:
     filled = {name: value.format(folder=tmp_path) for name, value in settings.items()}
     env = environ(**({"broker": "kafka://127.0.0.1:1"} | filled))
-    command = [sys.executable, "-m", "dutycycle", "sink"]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=240, check=False)
+    done = run_to_end("sink", env=env)
     assert done.returncode in (1, 2)
     assert words in done.stderr
     assert "s3cret" not in done.stderr

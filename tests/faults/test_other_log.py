@@ -4,8 +4,6 @@ A stream worker ends and says what to do; a sink, which keeps no state of it, re
 """
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +22,7 @@ from tests.support.faults.oracle import Results, counted, replayed, results
 from tests.support.faults.sink_field import SinkField
 from tests.support.faults.sink_lives import lives
 from tests.support.faults.world import World, records
-from tests.support.processes.commands import running
+from tests.support.processes.commands import dutycycle, running
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.waiting import until, wait_until
 
@@ -82,14 +80,7 @@ async def read_to_the_end(field: Field, trace: list[TraceRecord]) -> None:
 
 def refusal(field: Field) -> str:
     """What a worker says that is started now, and ends with 1."""
-    log = field.folder / "refused.log"
-    with log.open("wb") as out:
-        done = subprocess.run(
-            [sys.executable, "-m", "dutycycle", "stream"], env=field.env, stdout=out, stderr=out, timeout=240,
-            check=False,
-        )  # fmt: skip
-    assert done.returncode == 1, log.read_text()
-    return log.read_text()
+    return dutycycle("stream", env=field.env, status=1).stderr
 
 
 async def test_a_source_that_was_created_again_is_refused_until_its_state_is_deleted(

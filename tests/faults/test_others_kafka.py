@@ -2,8 +2,6 @@
 
 import asyncio
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,7 +26,7 @@ from tests.support.faults.dirt import shifted
 from tests.support.faults.field import PARTITIONS, Field
 from tests.support.faults.oracle import replayed, results
 from tests.support.kafka import settings_of
-from tests.support.processes.commands import derived, environ, running
+from tests.support.processes.commands import derived, environ, run_to_end, running
 from tests.support.servers.kafka.broker import OwnBroker, RunningBroker
 from tests.support.servers.ports import free_port
 from tests.support.telemetry_pages import read_page, readiness
@@ -42,14 +40,6 @@ QUOTAS = {"producer_byte_rate": 20_000.0, "consumer_byte_rate": 20_000.0, "reque
 @pytest.fixture
 def trace(tmp_path: Path) -> list[TraceRecord]:
     return of_nvml(NODES, SECONDS)
-
-
-def run(env: dict[str, str], *arguments: str) -> "subprocess.CompletedProcess[str]":
-    """A command, to its end."""
-    return subprocess.run(
-        [sys.executable, "-m", "dutycycle", *arguments], env=env, capture_output=True, text=True, check=False,
-        timeout=DEADLINE_S,
-    )  # fmt: skip
 
 
 async def test_a_worker_whose_topic_is_deleted_names_it(
@@ -113,7 +103,7 @@ def test_a_batch_is_no_larger_than_a_topic_takes(
     kafka.create_topics(small, max_message_bytes="20000")
     env = environ(broker=kafka.url, topic_prefix=topic_prefix)
     path = write_trace(tmp_path / "trace.jsonl", trace)
-    done = run(env, "replay", str(path), "--broker", kafka.url)
+    done = run_to_end("replay", str(path), "--broker", kafka.url, env=env)
     assert (done.returncode, f"published: {len(trace)} nvml-samples" in done.stderr) == (0, True), done.stderr
 
 
@@ -138,7 +128,7 @@ async def test_what_a_topic_does_not_take_any_more_is_named_with_key_and_size(
         (line,) = [line for line in log.read_text().splitlines() if line.startswith("dutycycle: ")]
         assert re.search(rf"topic {name}, key '[^']+' of \d+ bytes.*: the record is larger than", line), line
         assert "max.message.bytes" in line
-        again = await asyncio.to_thread(run, field.env, "stream")
+        again = await asyncio.to_thread(run_to_end, "stream", env=field.env)
         assert again.returncode == 1
         assert name in again.stderr
         assert "max.message.bytes" in again.stderr
@@ -152,21 +142,21 @@ def test_a_collector_keeps_no_state_and_starts_though_partitions_differ(
     log, settings = tmp_path / "collect.log", settings_of(env)
     with running("collect", env=env, log=log):
         wait_until(lambda: bool(asyncio.run(derived(settings, ["cgroup-samples"]))), log.read_text)
-    assert "must be equal" in run(env, "stream").stderr
+    assert "must be equal" in run_to_end("stream", env=env).stderr
 
 
 def test_a_prefix_that_collides_is_refused_at_once(kafka: RunningBroker, topic_prefix: str) -> None:
     first = topic_prefix.replace("-", "_")
     other = topic_prefix.replace("-", "_").replace("_", ".", 1)
-    assert run(environ(broker=kafka.url, topic_prefix=first), "topics").returncode == 0
-    done = run(environ(broker=kafka.url, topic_prefix=other), "stream")
+    assert run_to_end("topics", env=environ(broker=kafka.url, topic_prefix=first)).returncode == 0
+    done = run_to_end("stream", env=environ(broker=kafka.url, topic_prefix=other))
     assert done.returncode == 1
     assert "give another DUTYCYCLE_TOPIC_PREFIX" in done.stderr
 
 
 def test_a_group_of_another_program_is_named(kafka: RunningBroker, topic_prefix: str) -> None:
     env = environ(broker=kafka.url, topic_prefix=topic_prefix, session_timeout=kafka.session_timeout)
-    assert run(env, "topics").returncode == 0
+    assert run_to_end("topics", env=env).returncode == 0
     other = OtherConsumer(
         {
             "bootstrap.servers": kafka.bootstrap,
@@ -178,7 +168,7 @@ def test_a_group_of_another_program_is_named(kafka: RunningBroker, topic_prefix:
         other.subscribe([full_name(topic_prefix, "trends")])
         while not other.assignment():
             other.poll(0.2)
-        done = run(env, "stream")
+        done = run_to_end("stream", env=env)
     finally:
         other.close()
     assert done.returncode == 1
@@ -195,8 +185,8 @@ def test_a_time_that_a_topic_refuses_is_named_with_the_topic(
     if "after" in setting:
         trace = at_hour(trace, 2)
     path = write_trace(tmp_path / "trace.jsonl", trace)
-    done = run(
-        environ(broker=kafka.url, topic_prefix=topic_prefix), "replay", str(path), "--broker", kafka.url
+    done = run_to_end(
+        "replay", str(path), "--broker", kafka.url, env=environ(broker=kafka.url, topic_prefix=topic_prefix)
     )
     assert done.returncode == 1
     assert f"topic {topic}: its time is further from the broker's clock" in done.stderr
@@ -256,8 +246,8 @@ def test_workers_of_one_group_have_the_same_settings(
     ):
         wait_until(lambda: readiness(log).startswith("ready"), log.read_text)
         wait_until(lambda: readiness(sink_log).startswith("ready"), sink_log.read_text)
-        worker = run(env | {"DUTYCYCLE_WINDOWS": "30s"}, "stream")
-        sink = run(sink_env | {"DUTYCYCLE_RECORDS": records[1]}, "sink")
+        worker = run_to_end("stream", env=env | {"DUTYCYCLE_WINDOWS": "30s"})
+        sink = run_to_end("sink", env=sink_env | {"DUTYCYCLE_RECORDS": records[1]})
         assert readiness(log).startswith("ready")
     assert (worker.returncode, sink.returncode) == (1, 1)
     assert (
@@ -273,16 +263,18 @@ def test_all_topics_are_those_that_are_there(
 ) -> None:
     env = environ(broker=kafka.url, topic_prefix=topic_prefix)
     path = write_trace(tmp_path / "trace.jsonl", trace)
-    assert run(env, "replay", str(path), "--broker", kafka.url).returncode == 0
+    assert run_to_end("replay", str(path), "--broker", kafka.url, env=env).returncode == 0
     out = tmp_path / "out.jsonl"
-    done = run(env, "record", "--topic", "all", "--from", "2020-01-01T00:00:00Z", "--out", str(out))
+    done = run_to_end(
+        "record", "--topic", "all", "--from", "2020-01-01T00:00:00Z", "--out", str(out), env=env
+    )
     assert done.returncode == 0, done.stderr
     assert f"{len(trace)} " in done.stderr
 
 
 def test_a_prefix_that_is_too_long_says_how_long_it_may_be(kafka: RunningBroker) -> None:
     for length in (201, 241):
-        done = run(environ(broker=kafka.url, topic_prefix="a" * length), "topics")
+        done = run_to_end("topics", env=environ(broker=kafka.url, topic_prefix="a" * length))
         assert (done.returncode, "expected at most 200 characters" in done.stderr) == (2, True), done.stderr
 
 
@@ -305,7 +297,7 @@ def test_an_advertised_address_where_nobody_is_is_named(
     with pytest.raises(BrokerUnreachableError, match=where):
         asyncio.run(probe(settings_of(env)))
     for command in (["topics"], ["top", "--once"], ["record", "--out", str(tmp_path / "out.jsonl")]):
-        done = run(env, *command, "--timeout", "1s")
+        done = run_to_end(*command, "--timeout", "1s", env=env)
         assert (done.returncode, bool(re.search(where, done.stderr))) == (1, True), done.stderr
 
 

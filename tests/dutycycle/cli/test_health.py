@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 
 from tests.support.fakes.nvml.library import build, env
 from tests.support.fakes.nvml.scenario import FakeGpu, Scenario
-from tests.support.waiting import DEADLINE_S
+from tests.support.processes.commands import ANEW, run_to_end
 
 GOOD = FakeGpu(uuid="GPU-a")
 CASES: dict[str, tuple[FakeGpu, int, str, str]] = {
@@ -44,10 +43,7 @@ CASES: dict[str, tuple[FakeGpu, int, str, str]] = {
 
 def health(*arguments: str, env: Mapping[str, str]) -> "subprocess.CompletedProcess[str]":
     """Not by a process that has its imports: the library is found by name when a process begins."""
-    return subprocess.run(
-        [sys.executable, "-m", "dutycycle", "health", *arguments], env=env, capture_output=True, text=True,
-        check=False, timeout=DEADLINE_S,
-    )  # fmt: skip
+    return run_to_end("health", *arguments, env=env, start=ANEW)
 
 
 def asked(tmp_path: Path, *gpus: FakeGpu, form: str = "json") -> "subprocess.CompletedProcess[str]":

@@ -14,10 +14,8 @@ from dutycycle.kafka.clients import new_admin
 from dutycycle.kafka.topics import partitions_of
 from streams.app import changelog_topics
 from streams.topology import stages
-from tests.support.processes.commands import dutycycle, environ
-from tests.support.processes.warm import command
+from tests.support.processes.commands import dutycycle, environ, run_to_end
 from tests.support.servers.kafka.broker import RunningBroker
-from tests.support.waiting import DEADLINE_S
 
 
 def there(settings: Settings) -> dict[str, int]:
@@ -50,10 +48,7 @@ def test_it_makes_them_and_is_content_with_them_the_second_time(
     assert there(settings) == {one.name: 3 for one in planned(settings)}
     assert dutycycle("topics", env=env | {"DUTYCYCLE_PARTITIONS": "5"}).stdout == first
     assert f"{topic_prefix}pods\tpartitions=3\tcompact" in first
-    asked = subprocess.run(
-        [*command(), "topics", "--partitions", "4"],
-        env=env, capture_output=True, text=True, check=False, timeout=DEADLINE_S,
-    )  # fmt: skip
+    asked = topics(env, "--partitions", "4")
     assert (asked.returncode, asked.stdout) == (1, first)
     assert "--partitions 4: the topics are there already, with 3" in asked.stderr
 
@@ -73,44 +68,25 @@ def test_a_dry_run_says_every_setting_as_json() -> None:
         topic.name: {"partitions": 12, "replication": 3, "config": topic.config}
         for topic in planned(load(env))
     }
-    refused = subprocess.run(
-        [*command(), "topics", "--format", "json"],
-        env=env, capture_output=True, text=True, check=False, timeout=DEADLINE_S,
-    )  # fmt: skip
+    refused = topics(env, "--format", "json")
     assert (refused.returncode, "--dry-run" in refused.stderr) == (2, True)
 
 
 def test_without_a_broker_it_says_what_to_give() -> None:
-    done = subprocess.run(
-        [*command(), "topics"],
-        env=environ(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = topics(environ())
     assert (done.returncode, "no broker: give --broker" in done.stderr) == (2, True)
 
 
 def test_more_replicas_than_brokers_are_refused_at_once_by_the_settings_name(
     kafka: RunningBroker, topic_prefix: str
 ) -> None:
-    done = subprocess.run(
-        [*command(), "topics", "--replication", "3"],
-        env=environ(broker=kafka.url, topic_prefix=topic_prefix),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=DEADLINE_S,
-    )
+    done = topics(environ(broker=kafka.url, topic_prefix=topic_prefix), "--replication", "3")
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert "there are fewer brokers than DUTYCYCLE_REPLICATION" in done.stderr
 
 
 def topics(env: dict[str, str], *arguments: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [*command(), "topics", *arguments], env=env, capture_output=True, text=True, check=False,
-        timeout=DEADLINE_S,
-    )  # fmt: skip
+    return run_to_end("topics", *arguments, env=env)
 
 
 def test_it_says_what_is_there_and_mends_it(kafka: RunningBroker, topic_prefix: str) -> None:

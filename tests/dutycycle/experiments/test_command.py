@@ -10,7 +10,7 @@ import pytest
 
 from bench.cluster_trace import START_MS, Shape, records
 from tests.support.data.traces import write_trace
-from tests.support.invocation import dutycycle
+from tests.support.processes.commands import dutycycle
 
 PERIOD_S = 8.0
 SECONDS = 260

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import subprocess
-import sys
 import time
 import uuid
 from base64 import urlsafe_b64encode
@@ -28,12 +27,12 @@ from dutycycle.contract.topics import full_name
 from tests.support.data.traces import write_trace
 from tests.support.data.training_job import training_job
 from tests.support.kafka import settings_of
-from tests.support.processes.commands import derived, environ, running
+from tests.support.processes.commands import derived, environ, run_to_end, running
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.kafka.properties import PASSWORD as PRINCIPAL_CLAIM
 from tests.support.servers.kafka.properties import USERNAME
 from tests.support.telemetry_pages import readiness
-from tests.support.waiting import DEADLINE_S, wait_until
+from tests.support.waiting import wait_until
 
 PASSWORD = "only-for-tests-too"
 OPERATIONS = {
@@ -106,10 +105,7 @@ class User:
 
     def runs(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         """A command of this user, to its end."""
-        return subprocess.run(
-            [sys.executable, "-m", "dutycycle", *arguments], env=self.env, capture_output=True, text=True,
-            check=False, timeout=DEADLINE_S,
-        )  # fmt: skip
+        return run_to_end(*arguments, env=self.env)
 
 
 @pytest.fixture
@@ -212,10 +208,7 @@ def test_a_token_is_as_good_as_a_password_and_read_again_as_it_changes(
     env |= {name: value for name, value in secure_kafka.settings().items() if "SASL" not in name}
     env |= {"DUTYCYCLE_SASL_MECHANISM": "OAUTHBEARER", "DUTYCYCLE_SASL_TOKEN_FILE": str(file)}
     file.write_text(unsecured_token(USERNAME, expires_s=1_000_000_000))
-    expired = subprocess.run(
-        [sys.executable, "-m", "dutycycle", "topics"], env=env, capture_output=True, text=True, check=False,
-        timeout=DEADLINE_S,
-    )  # fmt: skip
+    expired = run_to_end("topics", env=env)
     assert (expired.returncode, "token is wrong (DUTYCYCLE_SASL_*)" in expired.stderr) == (1, True)
     file.write_text(unsecured_token(USERNAME, expires_s=time.time() + 3600))
     with running("stream", env=env, log=log):
@@ -233,10 +226,7 @@ def test_no_topic_comes_by_being_asked_for(secure_kafka: RunningBroker, tmp_path
         return {name: len(topics[name].partitions) for name in topics if name.startswith(prefix)}
 
     def runs(*arguments: str) -> int:
-        return subprocess.run(
-            [sys.executable, "-m", "dutycycle", *arguments], env=env, capture_output=True, check=False,
-            timeout=DEADLINE_S,
-        ).returncode  # fmt: skip
+        return run_to_end(*arguments, env=env).returncode
 
     assert runs("record", "--from", "-1h", "--out", str(tmp_path / "x.jsonl")) == 1
     assert runs("top", "--once", "--timeout", "2s") == 1

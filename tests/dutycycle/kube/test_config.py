@@ -1,6 +1,5 @@
 """Credentials that cannot be used: one line says what they are needed for, what is wrong and what to do."""
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,8 +11,7 @@ from dutycycle.kube.errors import BusyError
 from dutycycle.kube.objects import connect, opened
 from tests.dutycycle.kube.test_objects import TARGET
 from tests.support.fakes.api_server import POD, FakeApi, Trouble, kubeconfig, tls_of
-from tests.support.processes.commands import environ
-from tests.support.processes.warm import command
+from tests.support.processes.commands import environ, run_to_end
 from tests.support.servers.kafka.certificates import Certificates, make_certificates
 
 CONFIG = """
@@ -43,9 +41,7 @@ def said(folder: Path, *arguments: str, kubeconfig: str = "", **settings: str) -
         env.pop(name, None)
     if kubeconfig:
         env["KUBECONFIG"] = kubeconfig
-    done = subprocess.run(
-        [*command(), *arguments], env=env, capture_output=True, text=True, check=False, timeout=240
-    )
+    done = run_to_end(*arguments, env=env)
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
     return done.stderr
 

@@ -1,9 +1,6 @@
 """Following the topics of a broker, and what is printed of it."""
 
 import asyncio
-import os
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -18,6 +15,7 @@ from dutycycle.kafka.producer import Producer
 from dutycycle.live.follow import ClusterFollower, keep_time
 from dutycycle.live.model.state import LiveState
 from tests.support.live import POD, cgroup, nvml
+from tests.support.processes.commands import run_to_end
 from tests.support.processes.warm import command
 from tests.support.waiting import until
 
@@ -71,7 +69,7 @@ async def test_one_picture_of_any_broker_as_json() -> None:
     async with broker() as (url, told):
         await told("pods", "p", POD)
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "dutycycle", "top", "--broker", url, "--once", "--format", "json",
+            *command(), "top", "--broker", url, "--once", "--format", "json",
             stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
         )  # fmt: skip
         reading, seq = asyncio.create_task(process.communicate()), 0
@@ -90,11 +88,7 @@ async def test_one_picture_of_any_broker_as_json() -> None:
 
 
 def top(*arguments: str) -> tuple[int, str]:
-    environ = {key: value for key, value in os.environ.items() if key != "DUTYCYCLE_BROKER"}
-    done = subprocess.run(
-        [*command(), "top", *arguments], capture_output=True, text=True, check=False,
-        timeout=240, env=environ,
-    )  # fmt: skip
+    done = run_to_end("top", *arguments)
     return done.returncode, done.stderr.strip()
 
 

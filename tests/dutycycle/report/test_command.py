@@ -1,7 +1,5 @@
 """``dutycycle report`` as a user runs it, and the page in a real browser."""
 
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,21 +7,13 @@ import pytest
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.report.build import report_of, write_report
 from dutycycle.report.gather import Gathered
-from tests.support.processes.warm import command
+from tests.support.processes.commands import run_to_end
 from tests.support.tab import tab
-
-
-def dutycycle(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("DUTYCYCLE_")}
-    return subprocess.run(
-        [*command(), *map(str, arguments)],
-        capture_output=True, check=False, timeout=240, env=environ, text=True,
-    )  # fmt: skip
 
 
 def test_a_report_of_a_trace(trace: Path, tmp_path: Path) -> None:
     out = tmp_path / "bert.html"
-    done = dutycycle("report", trace, "--job", "bert", "--price-gpu-hour", "2.5", "--out", out)
+    done = run_to_end("report", trace, "--job", "bert", "--price-gpu-hour", "2.5", "--out", out)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == f"{out}: the report; pictures and tables are in {tmp_path / 'bert.files'}\n"
     text = out.read_text()
@@ -77,7 +67,7 @@ def test_what_cannot_be_done_is_one_line(
     given = [one.format(trace=trace, folder=tmp_path) for one in arguments]
     if "--out" not in given:
         given += ["--out", str(tmp_path / "new.html")]
-    done = dutycycle("report", *given)
+    done = run_to_end("report", *given)
     assert done.returncode == status
     assert message in "".join(done.stderr.splitlines()[-2:])
     assert "Traceback" not in done.stderr
@@ -88,7 +78,7 @@ def test_what_cannot_be_done_is_one_line(
 def test_a_trace_that_is_cut_off_gives_no_report_of_a_part(trace: Path, tmp_path: Path) -> None:
     cut = tmp_path / "cut.jsonl.zst"
     cut.write_bytes(trace.read_bytes()[:-200])
-    done = dutycycle("report", cut, "--out", tmp_path / "x.html")
+    done = run_to_end("report", cut, "--out", tmp_path / "x.html")
     assert done.returncode == 1
     assert "damaged or cut off" in done.stderr
     assert not (tmp_path / "x.html").exists()

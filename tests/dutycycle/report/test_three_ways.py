@@ -3,7 +3,6 @@
 import re
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from dutycycle.contract.trace_reader import TraceReader
 from tests.support.data.profiled import waits_for_data, write_export
 from tests.support.data.prometheus_history import HOUR_S, history
 from tests.support.processes.commands import environ
+from tests.support.processes.warm import command
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.prometheus import Prometheus, scrape
 from tests.support.waiting import wait_until
@@ -98,7 +98,7 @@ def test_a_signal_leaves_nothing_behind(tmp_path: Path) -> None:
         tmp_path / "x.html",
     )
     process = subprocess.Popen(
-        [sys.executable, "-m", "dutycycle", "report", "bert", *map(str, flags)],
+        [*command(), "report", "bert", *map(str, flags)],
         env=environ() | {"TMPDIR": str(temporary)}, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     wait_until(lambda: any(temporary.iterdir()), lambda: "its temporary files")

@@ -18,7 +18,7 @@ from dutycycle.traces.record import RecordRequest, record
 from dutycycle.traces.republish import republish
 from tests.support.data.traces import read_trace, write_trace
 from tests.support.data.training_job import training_job
-from tests.support.invocation import dutycycle
+from tests.support.processes.commands import dutycycle
 from tests.support.waiting import wait_until
 
 SECONDS = 90

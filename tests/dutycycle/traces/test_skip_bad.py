@@ -11,7 +11,7 @@ from dutycycle.cli.main import main
 from dutycycle.contract.topics import SAMPLE_TOPICS
 from dutycycle.contract.trace import encode_line
 from dutycycle.kafka.embedded import EmbeddedBroker
-from tests.support.processes.warm import command
+from tests.support.processes.commands import run_to_end
 
 GOOD = [encode_line(one) for one in records(Shape(nodes=1, gpus=1, seconds=90))]
 BAD = [
@@ -85,9 +85,5 @@ def test_a_cut_off_file_is_read_as_far_as_it_goes(
 def test_nothing_good_is_no_success(tmp_path: Path) -> None:
     trace = tmp_path / "bad.jsonl"
     trace.write_bytes(BAD[0])
-    done = subprocess.run(
-        [*command(), "replay", str(trace), "--skip-bad"],
-        capture_output=True,
-        check=False,
-    )
-    assert (done.returncode, b"no samples to replay" in done.stderr) == (1, True)
+    done = run_to_end("replay", trace, "--skip-bad")
+    assert (done.returncode, "no samples to replay" in done.stderr) == (1, True)

@@ -1,8 +1,6 @@
 """``dutycycle remove`` on the real API server: all that was made at run time goes, and nothing else."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
@@ -19,7 +17,7 @@ from sinks.scheduling.core.policy import Band, Policy
 from sinks.scheduling.webhook.classes import PriorityClasses
 from tests.support.deploy.manifests import CHART, FULL, NAMESPACE, ROOT, helm
 from tests.support.kube.api_server import api_server
-from tests.support.processes.commands import environ
+from tests.support.processes.commands import dutycycle, environ
 from tests.support.servers.kube.client import Client, Object
 from tests.support.servers.kube.crds import Kind, manifest
 from tests.support.servers.kube.server import Kube
@@ -40,12 +38,7 @@ EVERYTHING: Object = FULL | {
 def run_remove(kube: Kube, *arguments: str) -> str:
     env = environ() | {"KUBECONFIG": str(kube.admin.kubeconfig)}
     env.pop("KUBERNETES_SERVICE_HOST", None)
-    done = subprocess.run(
-        [sys.executable, "-m", "dutycycle", "remove", *arguments],
-        env=env, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return dutycycle("remove", *arguments, env=env).stdout
 
 
 def ours(kube: Kube, namespace: str) -> dict[str, int]:

@@ -1,7 +1,5 @@
 """``dutycycle webhook`` with the real API server and scheduler: the order of pods; admission without it."""
 
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,7 +15,7 @@ from tests.support.deploy.manifests import WITH_WEBHOOK, of_kind, render
 from tests.support.kafka import Sent, send, settings_of
 from tests.support.kube.shipped import account
 from tests.support.kube.webhook import gpu_job, opted_in, said_why, wait_until_asked
-from tests.support.processes.commands import environ, running
+from tests.support.processes.commands import dutycycle, environ, running
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.kafka.certificates import make_certificates
 from tests.support.servers.kube.client import Object
@@ -25,7 +23,7 @@ from tests.support.servers.kube.scheduler import Scheduler, add_node, gpu_pod
 from tests.support.servers.kube.server import Kube
 from tests.support.servers.ports import free_port
 from tests.support.sinks.scheduling import peaks, pod
-from tests.support.waiting import DEADLINE_S, wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.kube]
 DURATIONS_S = {"short:1": 60, "long:1": 7200}
@@ -137,11 +135,6 @@ def check_order(kube: Kube, folder: Path, first: Object, second: Object) -> None
 def test_a_wrong_policy_ends_the_program_with_one_line(tmp_path: Path) -> None:
     policy = tmp_path / "policy.toml"
     policy.write_text("strech = 4\n")
-    command = [sys.executable, "-m", "dutycycle", "webhook", "--broker", "kafka://127.0.0.1:1"]
-    command += ["--webhook-policy", str(policy)]
-    done = subprocess.run(
-        command, capture_output=True, text=True, env=environ(), timeout=DEADLINE_S, check=False
-    )
-    assert done.returncode == 2, done.stderr
+    done = dutycycle("webhook", "--broker", "kafka://127.0.0.1:1", "--webhook-policy", policy, status=2)
     said = done.stderr.splitlines()
     assert f"DUTYCYCLE_WEBHOOK_POLICY {policy}: policy: there is no 'strech': expected one of" in said[-1]

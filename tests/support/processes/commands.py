@@ -34,11 +34,23 @@ def environ(**settings: str) -> dict[str, str]:
     return outside | {PREFIX + name.upper(): value for name, value in given.items()}
 
 
-def dutycycle(*arguments: str | Path, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end, which has to be success."""
-    asked = [*command(), *map(str, arguments)]
-    done = subprocess.run(asked, capture_output=True, text=True, env=env, timeout=DEADLINE_S, check=False)
-    assert done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}"
+def run_to_end(
+    *arguments: str | Path, env: Mapping[str, str] | None = None, start: Sequence[str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end, whatever that is; ``start`` may be ``ANEW``."""
+    return subprocess.run(
+        [*(start or command()), *map(str, arguments)], env=environ() if env is None else env,
+        capture_output=True, text=True, timeout=DEADLINE_S, check=False,
+    )  # fmt: skip
+
+
+def dutycycle(
+    *arguments: str | Path, env: Mapping[str, str] | None = None, status: int = 0
+) -> subprocess.CompletedProcess[str]:
+    """Run a command, which has to end with ``status`` and without a traceback."""
+    done = run_to_end(*arguments, env=env)
+    assert done.returncode == status, f"{arguments}: {done.stdout}{done.stderr}"
+    assert "Traceback" not in done.stderr
     return done
 
 

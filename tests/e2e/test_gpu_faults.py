@@ -35,7 +35,7 @@ from tests.support.fakes.nvml import library
 from tests.support.fakes.nvml.scenario import FakeEvent, FakeGpu, FakeMig, Scenario
 from tests.support.kafka import settings_of
 from tests.support.kubectl.plugin_user import install
-from tests.support.processes.commands import ANEW, dutycycle, environ, read_now, run_to_end, running
+from tests.support.processes.commands import dutycycle, environ, read_now, run_to_end, running
 from tests.support.processes.figures import Process
 from tests.support.servers.kube.scheduler import gpu_pod
 from tests.support.servers.ports import free_port
@@ -213,9 +213,8 @@ class Outlets:
         return "\n".join(answers)
 
     def machine(self) -> str:
-        """``dutycycle health`` on the machine. Not by a process that has its imports: the library is found by
-        name when a process begins."""
-        done = run_to_end("health", env=self.env, start=ANEW)
+        """``dutycycle health`` on the machine."""
+        done = run_to_end("health", env=self.env)
         return f"status {done.returncode}\n{done.stdout}{done.stderr}"
 
     def kubectl(self) -> str:

@@ -28,6 +28,7 @@ from dutycycle.kafka.consumer import Consumer
 from dutycycle.kafka.reachability import Reachability
 from dutycycle.telemetry.events import SPOOL_DROPPED, SPOOL_FAILED, SPOOLED, Telemetry
 from tests.support.servers.kafka.broker import RunningBroker
+from tests.support.waiting import until
 
 MIB = 1024**2
 MEMORY_BYTES = 400_000
@@ -64,14 +65,9 @@ class Sender:
             self.count += 1
             await asyncio.sleep(0.002)
 
-    async def until(self, condition: Callable[[], bool], most_s: float = 90.0) -> None:
-        async with asyncio.timeout(most_s):
-            while not condition():  # noqa: ASYNC110 - no event tells
-                await asyncio.sleep(0.01)
-
     async def drained(self) -> list[int]:
         """The numbers on the broker, in order, once nothing waits."""
-        await self.until(lambda: len(self.outbox) == 0)
+        await until(lambda: len(self.outbox) == 0)
         topic = full_name(self.settings.topic_prefix, "cgroup-samples")
         consumer = Consumer(self.settings, "test", [topic], "beginning")
         await consumer.start()
@@ -110,15 +106,15 @@ async def test_loss_begins_past_the_bound_and_is_counted(
     began = time.monotonic()
     async with sender(kafka, topic_prefix, tmp_path, MIB) as one:
         await one.publish(20)
-        await one.until(lambda: len(one.outbox) == 0)
+        await until(lambda: len(one.outbox) == 0)
         await asyncio.to_thread(kafka.stop)
         await one.publish(10)
-        await one.until(lambda: len(one.spool) >= 10)
+        await until(lambda: len(one.spool) >= 10)
         await one.publish(290)
-        await one.until(lambda: len(one.spool) >= 300)
+        await until(lambda: len(one.spool) >= 300)
         assert one.dropped == 0, "more than memory holds, less than the spool: nothing is lost"
         await one.publish(900)
-        await one.until(lambda: one.dropped > 0 and len(one.spool) + one.dropped >= 1200)
+        await until(lambda: one.dropped > 0 and len(one.spool) + one.dropped >= 1200)
         await asyncio.to_thread(kafka.start)
         found = await one.drained()
         repeats = assert_one_hole(found, one)
@@ -180,21 +176,21 @@ async def check_full(one: Sender, kafka: RunningBroker, full: Callable[[Path], A
     """The disk is full while the broker is unreachable, then has space again, then the broker is back."""
     began = time.monotonic()
     await one.publish(20)
-    await one.until(lambda: len(one.outbox) == 0)
+    await until(lambda: len(one.outbox) == 0)
     await asyncio.to_thread(kafka.stop)
     await one.publish(10)
-    await one.until(lambda: len(one.spool) >= 10)
+    await until(lambda: len(one.spool) >= 10)
     await one.publish(90)
-    await one.until(lambda: len(one.spool) >= 100)
+    await until(lambda: len(one.spool) >= 100)
     with full(folder) as make_room:
         await one.publish(600)
-        await one.until(lambda: one.telemetry.count(SPOOL_FAILED) > 0)
-        await one.until(lambda: one.dropped > 0)
+        await until(lambda: one.telemetry.count(SPOOL_FAILED) > 0)
+        await until(lambda: one.dropped > 0)
         assert one.telemetry.count(SPOOL_FAILED) == 1, "told once"
         at_the_worst = one.dropped
         make_room()
         await one.publish(60)
-        await one.until(lambda: ("spool_failed", "disk") not in one.telemetry.conditions)
+        await until(lambda: ("spool_failed", "disk") not in one.telemetry.conditions)
     on_disk = len(one.spool)
     await asyncio.to_thread(kafka.start)
     found = await one.drained()

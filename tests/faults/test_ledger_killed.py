@@ -1,7 +1,6 @@
 """SIGKILL of stream workers and of sinks while an hour goes by: the ledger is that of an undisturbed replay,
 row for row, and its totals are those of the kernel's and the driver's own counters."""
 
-import asyncio
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +15,7 @@ from tests.support.faults.field import Field
 from tests.support.faults.supervised import Supervised
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.sinks.recording import record_all, unix_ms
-from tests.support.waiting import DEADLINE_S
+from tests.support.waiting import until
 
 KILLS = 4
 PER_S = 60.0
@@ -68,16 +67,15 @@ async def test_kills_add_nothing_and_take_nothing_away(
                 sink.kill()
             flowed = feed.flows
             await feed.finish()
-            got: list[tuple[Any, ...]] = []
-            try:
-                async with asyncio.timeout(DEADLINE_S):
-                    while (got := await asyncio.to_thread(rows_of, postgres_url)) != expected:  # noqa: ASYNC110
-                        await asyncio.sleep(0.2)
-            except TimeoutError:
-                wrong = [pair for pair in zip(expected, got, strict=False) if pair[0] != pair[1]]
-                raise AssertionError(
-                    f"{len(got)} rows for {len(expected)}; {wrong[:2]}; {field.logs()}; {sink.log[-3000:]}"
-                ) from None
+
+            def wrong() -> str:
+                got = rows_of(postgres_url)
+                pairs = [pair for pair in zip(expected, got, strict=False) if pair[0] != pair[1]]
+                return (
+                    f"{len(expected)} rows, not {len(got)}; {pairs[:2]}; {field.logs()}; {sink.log[-3000:]}"
+                )
+
+            await until(lambda: rows_of(postgres_url) == expected, wrong)
         kills = sum(one.kills for one in field.workers)
     assert rows_of(postgres_url) == expected, "an end changed something"
     assert flowed, "samples ran out before the last kill"

@@ -12,7 +12,7 @@ from typing import Any
 from aiohttp import ClientSession, ClientWebSocketResponse
 
 from tests.support.servers.missing import program
-from tests.support.waiting import DEADLINE_S
+from tests.support.waiting import DEADLINE_S, until
 
 _FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--remote-debugging-port=0")
 
@@ -57,9 +57,7 @@ class Tab:
 
     async def wait_for(self, script: str) -> None:
         """Wait until an expression is true."""
-        async with asyncio.timeout(DEADLINE_S):
-            while not await self.value(script):  # noqa: ASYNC110 - no event comes from there
-                await asyncio.sleep(0.05)
+        await until(lambda: self.value(script), lambda: script)
 
     async def resize(self, width: int, height: int) -> None:
         """Be a window of this size."""

@@ -1,6 +1,7 @@
 """Waiting for what has to become true, and a clock that a test moves by hand."""
 
 import asyncio
+import inspect
 import time
 from collections.abc import Callable
 
@@ -28,12 +29,14 @@ async def until(
 ) -> None:  # fmt: skip
     """Return once ``is_so``; fail and say ``what`` was waited for if it never is, or ``working`` ends.
 
-    Looking takes a quarter of the time at most: who looks all the time slows what they wait for.
+    ``is_so`` may be asynchronous. Looking takes a quarter of the time at most: who looks all the time slows
+    what they wait for.
     """
     deadline = time.monotonic() + DEADLINE_S
     while True:
         began = time.monotonic()
-        if is_so():
+        found = is_so()
+        if await found if inspect.isawaitable(found) else found:
             return
         if working is not None and working.done():
             working.result()

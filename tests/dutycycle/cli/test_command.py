@@ -26,7 +26,7 @@ from tests.support.kafka import send
 from tests.support.processes.commands import ANEW
 from tests.support.processes.hidden import hide_modules
 from tests.support.processes.warm import command
-from tests.support.waiting import DEADLINE_S, wait_until
+from tests.support.waiting import DEADLINE_S, until, wait_until
 
 GOOD = list(records(Shape(nodes=1, gpus=1, seconds=40)))
 NOW_MS = 1_800_000_000_000
@@ -195,8 +195,7 @@ async def test_the_end_does_not_wait_for_a_back_off(tmp_path: Path) -> None:
     child = Child("nonsense", dict(os.environ), tmp_path / "log")
     child.restarts = 5
     task = asyncio.create_task(child.run())
-    while not any("again in 30 s" in line for line in child.warnings):  # noqa: ASYNC110 - it has no event
-        await asyncio.sleep(0.05)
+    await until(lambda: any("again in 30 s" in line for line in child.warnings))
     await child.stop()
     await asyncio.wait_for(task, 120)
 

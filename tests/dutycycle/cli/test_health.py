@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.fakes.nvml.library import build, env
 from tests.support.fakes.nvml.scenario import FakeGpu, Scenario
-from tests.support.processes.commands import ANEW, run_to_end
+from tests.support.processes.commands import run_to_end
 
 GOOD = FakeGpu(uuid="GPU-a")
 CASES: dict[str, tuple[FakeGpu, int, str, str]] = {
@@ -42,8 +42,7 @@ CASES: dict[str, tuple[FakeGpu, int, str, str]] = {
 
 
 def health(*arguments: str, env: Mapping[str, str]) -> "subprocess.CompletedProcess[str]":
-    """Not by a process that has its imports: the library is found by name when a process begins."""
-    return run_to_end("health", *arguments, env=env, start=ANEW)
+    return run_to_end("health", *arguments, env=env)
 
 
 def asked(tmp_path: Path, *gpus: FakeGpu, form: str = "json") -> "subprocess.CompletedProcess[str]":

@@ -68,8 +68,7 @@ async def serving(
         writer.close()
         return True
 
-    while not await listens():  # noqa: ASYNC110 - nothing tells when
-        await asyncio.sleep(0.02)
+    await until(listens)
     yield f"https://{listen}", listener
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

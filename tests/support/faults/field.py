@@ -19,7 +19,7 @@ from tests.support.kafka import settings_of
 from tests.support.processes.commands import environ
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.kafka.groups import workers_of
-from tests.support.waiting import DEADLINE_S, until
+from tests.support.waiting import until
 
 PARTITIONS = "4"
 _AFTER_PROGRESS = 0.7
@@ -89,12 +89,7 @@ class Field:
         async def so_many() -> bool:
             return await asyncio.to_thread(workers_of, self._admin, self._group) == count
 
-        try:
-            async with asyncio.timeout(DEADLINE_S):
-                while not await so_many():  # noqa: ASYNC110 - no event crosses from there
-                    await asyncio.sleep(0.1)
-        except TimeoutError:
-            raise AssertionError(f"waited for a group of {count}: {self.logs()}") from None
+        await until(so_many, lambda: f"a group of {count}: {self.logs()}")
 
     async def kill_again_and_again(self, kills: int) -> None:
         """Kill one of the workers, after something came out or at any moment of start, join and recovery."""

@@ -23,7 +23,7 @@ from tests.support.processes.commands import environ
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.kafka.groups import workers_of
 from tests.support.sinks.recording import unix_ms
-from tests.support.waiting import DEADLINE_S
+from tests.support.waiting import until
 
 PARTITIONS = "4"
 
@@ -94,9 +94,7 @@ class SinkField:
 
     async def until_sent(self, records: int) -> None:
         """Wait until so many are published; somebody who is away holds up nobody who publishes."""
-        async with asyncio.timeout(DEADLINE_S):
-            while len(self.sent) < records:  # noqa: ASYNC110 - the feed is a task of this loop, without an event
-                await asyncio.sleep(BEAT_S)
+        await until(lambda: len(self.sent) >= records, self.logs)
 
     async def all_sent(self) -> None:
         """Publish the rest at once."""
@@ -131,22 +129,19 @@ class SinkField:
 
     async def until_look(self, is_so: Callable[[int], bool], what: str) -> None:
         """Wait until what is written is so."""
-        try:
-            async with asyncio.timeout(DEADLINE_S):
-                while not is_so(await self.look()):  # noqa: ASYNC110 - no event crosses from there
-                    await asyncio.sleep(0.05)
-        except TimeoutError:
-            raise AssertionError(f"waited for {what}: {self.logs()}") from None
+
+        async def is_written() -> bool:
+            return is_so(await self.look())
+
+        await until(is_written, lambda: f"{what}: {self.logs()}")
 
     async def members(self, count: int) -> None:
         """Wait until the group is dealt out among so many workers."""
-        try:
-            async with asyncio.timeout(DEADLINE_S):
-                group = app_id(self.settings)
-                while await asyncio.to_thread(workers_of, self._admin, group) != count:  # noqa: ASYNC110
-                    await asyncio.sleep(0.1)
-        except TimeoutError:
-            raise AssertionError(f"waited for a group of {count}: {self.logs()}") from None
+
+        async def so_many() -> bool:
+            return await asyncio.to_thread(workers_of, self._admin, app_id(self.settings)) == count
+
+        await until(so_many, lambda: f"a group of {count}: {self.logs()}")
 
     def logs(self) -> str:
         """What the workers said, to go with a failure."""
@@ -158,12 +153,13 @@ class SinkField:
         """Wait until every row is the newest of its key, end the workers, look again; the report of it."""
         expected = newest(self.sent)
         got: Rows = {}
-        try:
-            async with asyncio.timeout(DEADLINE_S):
-                while (got := await self._stored()) != expected:  # noqa: ASYNC110 - nor from there
-                    await asyncio.sleep(0.1)
-        except TimeoutError:
-            raise AssertionError(f"{difference(expected, got)}\n{self.logs()}") from None
+
+        async def is_whole() -> bool:
+            nonlocal got
+            got = await self._stored()
+            return got == expected
+
+        await until(is_whole, lambda: f"{difference(expected, got)}\n{self.logs()}")
         for one in self.workers:
             await one.end()
         after = await self._stored()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Self
 
 from tests.support.telemetry_pages import read_page, readiness
+from tests.support.waiting import until
 
 _STATE = re.compile(
     r"dutycycle_(\w+_)?(assigned_partitions|unassigned_partitions|consumer_lag_max_records)\{"
@@ -101,8 +102,7 @@ class Supervised:
 
     async def _hears(self) -> None:
         """Wait until the interpreter has come as far as our first line; nobody can catch a signal before."""
-        while not _catches_sigterm(self.process.pid):  # noqa: ASYNC110 - no event crosses from there
-            await asyncio.sleep(0.05)
+        await until(lambda: _catches_sigterm(self.process.pid))
 
     async def __aexit__(self, *error: object) -> None:
         try:

@@ -19,7 +19,8 @@ from tests.support.waiting import DEADLINE_S, wait_until
 STOP_S = 120.0
 """An end takes a few seconds, and on a busy machine many times that."""
 ANEW = (sys.executable, "-m", "dutycycle")
-"""A process that makes its imports itself: where it is about its start, its own pid, or LD_LIBRARY_PATH."""
+"""A process that makes its imports itself: where it is about its start, or its own pid."""
+_READ_AT_THE_START = ("LD_LIBRARY_PATH", "PYTHONPATH")
 Derived = dict[tuple[str, str], list[bytes]]
 """Payloads in order, by (topic without prefix, key)."""
 
@@ -34,12 +35,19 @@ def environ(**settings: str) -> dict[str, str]:
     return outside | {PREFIX + name.upper(): value for name, value in given.items()}
 
 
+def beginning(env: Mapping[str, str]) -> Sequence[str]:
+    """What a command begins with: ``ANEW`` where its environment brings other libraries or modules."""
+    own = {name: os.environ.get(name) for name in _READ_AT_THE_START}
+    return command() if own == {name: env.get(name) for name in own} else ANEW
+
+
 def run_to_end(
-    *arguments: str | Path, env: Mapping[str, str] | None = None, start: Sequence[str] | None = None
+    *arguments: str | Path, env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end, whatever that is; ``start`` may be ``ANEW``."""
+    """Run a command to its end, whatever that is."""
+    env = environ() if env is None else env
     return subprocess.run(
-        [*(start or command()), *map(str, arguments)], env=environ() if env is None else env,
+        [*beginning(env), *map(str, arguments)], env=env,
         capture_output=True, text=True, timeout=DEADLINE_S, check=False,
     )  # fmt: skip
 
@@ -61,9 +69,9 @@ def running(
 ) -> Iterator[subprocess.Popen[bytes]]:  # fmt: skip
     """A long-lived command. At the end it gets the signal ``number``, and has to end with 0 in seconds.
 
-    Collectors load a driver by LD_LIBRARY_PATH, so they start anew, and others where ``start`` is ``ANEW``.
+    ``start`` may be ``ANEW``.
     """
-    begin = start or (ANEW if arguments[0] == "collect" else command())
+    begin = start or beginning(env)
     with log.open("wb") as out:
         process = subprocess.Popen([*begin, *arguments], env=env, stdout=out, stderr=subprocess.STDOUT)
         try:

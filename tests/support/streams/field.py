@@ -7,28 +7,20 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
 import orjson
-import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from tests.support.streams.toy import RESULT, SOURCE, TRAIL
-from tests.support.waiting import DEADLINE_S
+from tests.support.waiting import DEADLINE_S, until
 
 KEYS = 20
 PARTITIONS = 4
-
-
-async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    """Wait for what another process does; ``TimeoutError`` if it does not."""
-    async with asyncio.timeout(DEADLINE_S):
-        while not await condition():  # noqa: ASYNC110 - no event crosses from there
-            await asyncio.sleep(0.05)
 
 
 def worker_settings(broker_url: str, prefix: str) -> dict[str, str]:
@@ -127,10 +119,7 @@ class Field:
         async def more() -> bool:
             return await self._count() > self._results
 
-        try:
-            await until(more)
-        except TimeoutError:
-            pytest.fail(f"no new results within {DEADLINE_S:g} s\n{self.logs()}")
+        await until(more, lambda: f"new results\n{self.logs()}")
         self._results = await self._count()
 
     async def _count(self) -> int:

@@ -202,9 +202,13 @@ def test_a_run_that_was_killed_goes_on(server: Prometheus, trace: Path, tmp_path
     command = [sys.executable, "-m", "dutycycle", *arguments(server, out)]
     state = Path(f"{out}.progress")
     running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    try:
-        wait_until(lambda: state.exists() and b'"counts":{"' in state.read_bytes(), pause_s=0.001)
+
+    def has_counted() -> bool:
         assert running.poll() is None, "it was done too soon to be killed"
+        return state.exists() and b'"counts":{"' in state.read_bytes()
+
+    try:
+        wait_until(has_counted, pause_s=0.001)
     finally:
         running.send_signal(signal.SIGKILL)
         running.communicate()

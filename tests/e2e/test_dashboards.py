@@ -15,13 +15,12 @@ import yaml
 from dutycycle.contract.codec import encode
 from dutycycle.contract.topics import ALIKE_TOPICS, TOPICS, full_name
 from dutycycle.contract.trace import TraceRecord, TraceWriter
-from dutycycle.kafka.topics import ensure_topics
 from dutycycle.telemetry.serving import SERVING
 from tests.e2e.test_sink_metrics import publish
 from tests.support.deploy import small_fleet as fleet
 from tests.support.deploy.compose_file import ROOT
 from tests.support.deploy.generate_dashboards import DASHBOARDS, Panel
-from tests.support.kafka import settings_of
+from tests.support.kafka import make_topics, settings_of
 from tests.support.processes.commands import dutycycle, environ, running
 from tests.support.servers.exposition import serve_metrics
 from tests.support.servers.kafka.broker import RunningBroker
@@ -215,7 +214,7 @@ def test_every_panel_shows_what_it_should(
     )  # fmt: skip
     settings = settings_of(env)
     asyncio.run(
-        ensure_topics(settings, ALIKE_TOPICS, outputs=[one for one in TOPICS if one not in ALIKE_TOPICS])
+        make_topics(settings, ALIKE_TOPICS, outputs=[one for one in TOPICS if one not in ALIKE_TOPICS])
     )
     begin_ms = round(time.time() * 1000) - 1000 * PAST_S
     trace = written_trace(tmp_path / "fleet.jsonl.zst", topic_prefix, begin_ms)

@@ -20,11 +20,10 @@ from dutycycle.contract.records.parts import PodPart, Tally
 from dutycycle.contract.records.pods import JobRef, Pod
 from dutycycle.contract.settings.load import load
 from dutycycle.contract.topics import SAMPLE_TOPICS, TOPICS
-from dutycycle.kafka.topics import ensure_topics
 from sinks.records.query import job_peaks
 from streams.local import LocalPipeline
 from streams.topology import stages
-from tests.support.kafka import send, settings_of
+from tests.support.kafka import make_topics, send, settings_of
 from tests.support.processes.commands import dutycycle, environ, running
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.waiting import wait_until
@@ -98,7 +97,7 @@ def test_a_job_of_a_thousand_pods_is_recorded_and_printed(
         session_timeout=kafka.session_timeout,
     )  # fmt: skip
     settings = settings_of(env)
-    asyncio.run(ensure_topics(settings, [*SAMPLE_TOPICS, "pod-parts", "job-parts", "node-parts"]))
+    asyncio.run(make_topics(settings, [*SAMPLE_TOPICS, "pod-parts", "job-parts", "node-parts"]))
     asyncio.run(send(settings, sent, START_MS))
     engine = create_engine(postgres_url)
     began = time.monotonic()

@@ -14,10 +14,9 @@ import pytest
 from dutycycle.contract.records.derived import JobPeaks, PodPeaks
 from dutycycle.contract.topics import TOPICS, full_name
 from dutycycle.kafka.embedded import EmbeddedBroker
-from dutycycle.kafka.topics import ensure_topics
 from sinks.records.query import job_peaks, pod_peaks
 from sinks.records.store import RecordsRefusedError
-from tests.support.kafka import send, settings_of
+from tests.support.kafka import make_topics, send, settings_of
 from tests.support.processes.commands import environ, read_now, run_to_end, running
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.postgres import Postgres
@@ -41,7 +40,7 @@ def publish(env: dict[str, str], *records: Published) -> None:
 
 
 def create_topics(env: dict[str, str]) -> None:
-    asyncio.run(ensure_topics(settings_of(env), [name for name in TOPICS if not TOPICS[name].internal]))
+    asyncio.run(make_topics(settings_of(env), [name for name in TOPICS if not TOPICS[name].internal]))
 
 
 def pods(count: int, **changed: Any) -> list[Published]:

@@ -11,11 +11,10 @@ import orjson
 import pytest_asyncio
 
 from dutycycle.contract.topics import TOPICS, short_name
-from dutycycle.kafka.topics import ensure_topics
 from sinks.annotations.core import desired
 from tests.e2e.test_sink import Published
 from tests.support.fakes.api_server import NODE, POD, FakeApi, Trouble, written
-from tests.support.kafka import settings_of
+from tests.support.kafka import make_topics, settings_of
 from tests.support.processes.commands import derived
 from tests.support.processes.sinking import (
     START_MS,
@@ -53,7 +52,7 @@ async def test_nodes_and_pods_are_annotated_also_after_a_restart(
     kafka: RunningBroker, topic_prefix: str, api: FakeApi, tmp_path: Path
 ) -> None:
     one = worker(kafka, topic_prefix, api, tmp_path, "s3cret")
-    await ensure_topics(settings_of(one.env), FED)
+    await make_topics(settings_of(one.env), FED)
     ticks: list[Published] = [
         ("nvml-samples", "gpu-a", sample(K80, ts_ms=START_MS + i * 1000)) for i in range(5)
     ]
@@ -105,7 +104,7 @@ async def test_poison_on_every_topic_that_annotations_are_made_of(
     kafka: RunningBroker, topic_prefix: str, api: FakeApi, tmp_path: Path
 ) -> None:
     one = worker(kafka, topic_prefix, api, tmp_path)
-    await ensure_topics(settings_of(one.env), TOPICS)
+    await make_topics(settings_of(one.env), TOPICS)
     keys = {
         "nvml-samples": "gpu-a", "node-parts": "gpu-a", "pod-peaks": "uid-1", "pod-insights": "uid-1",
         "job-peaks": "job-1", "job-insights": "job-1",
@@ -154,7 +153,7 @@ async def test_nodes_are_whole_with_two_workers_while_one_joins_leaves_and_is_ki
     first, second, third = (
         worker(kafka, topic_prefix, api, tmp_path, name) for name in ("first", "second", "third")
     )
-    await ensure_topics(settings_of(first.env), FED)
+    await make_topics(settings_of(first.env), FED)
     nodes: list[list[str]] = []
 
     async def find() -> int:

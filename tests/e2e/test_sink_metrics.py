@@ -20,12 +20,11 @@ from dutycycle.contract.records.parts import NodePart
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.samples import NvmlSample
 from dutycycle.contract.topics import ALIKE_TOPICS, TOPICS
-from dutycycle.kafka.topics import ensure_topics
 from dutycycle.telemetry.serving import SERVING
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.node.operator import NodeConfig, NodeOperator
 from tests.support.data.samples import gpu, nvml, record
-from tests.support.kafka import send, settings_of
+from tests.support.kafka import make_topics, send, settings_of
 from tests.support.processes.commands import environ, running
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.prometheus import check
@@ -120,7 +119,7 @@ def env(kafka: RunningBroker, topic_prefix: str) -> Env:
 def create_topics(env: Env) -> None:
     settings = settings_of(env)
     asyncio.run(
-        ensure_topics(settings, ALIKE_TOPICS, outputs=[name for name in TOPICS if name not in ALIKE_TOPICS])
+        make_topics(settings, ALIKE_TOPICS, outputs=[name for name in TOPICS if name not in ALIKE_TOPICS])
     )
 
 

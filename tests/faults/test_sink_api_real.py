@@ -10,10 +10,9 @@ import pytest_asyncio
 from aiohttp import web
 
 from dutycycle.contract.topics import TOPICS
-from dutycycle.kafka.topics import ensure_topics
 from tests.e2e.test_sink import Published
 from tests.support.fakes.api_server import FakeApi, Trouble
-from tests.support.kafka import settings_of
+from tests.support.kafka import make_topics, settings_of
 from tests.support.processes.sinking import Worker, kept, publish, sinking, worker
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.kube.client import Access, Object
@@ -134,7 +133,7 @@ async def test_trouble_an_absence_and_a_kill_end_in_the_right_annotations(
 ) -> None:
     things = make_pods(kube, namespace)
     one: Worker = worker(kafka, topic_prefix, api, tmp_path, kube.admin.access.token)
-    await ensure_topics(settings_of(one.env), [name for name in TOPICS if not TOPICS[name].internal])
+    await make_topics(settings_of(one.env), [name for name in TOPICS if not TOPICS[name].internal])
     async with sinking(one) as process:
         api.trouble.extend(played())
         await publish(one, peaks(things, 100))

@@ -11,9 +11,8 @@ import pytest_asyncio
 
 from dutycycle.contract.records.pods import JobRef
 from dutycycle.contract.topics import TOPICS
-from dutycycle.kafka.topics import ensure_topics
 from tests.support.fakes.api_server import FakeApi, Trouble, written
-from tests.support.kafka import settings_of
+from tests.support.kafka import make_topics, settings_of
 from tests.support.processes.sinking import add_pods, kept, pod_path, pods, publish, sinking, worker
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.sinks import made
@@ -39,7 +38,7 @@ async def test_an_object_that_is_refused_costs_itself_alone(
 ) -> None:
     """422, 403, a kind that is not installed, an object that is gone or replaced, and a hook that hangs."""
     one = worker(kafka, topic_prefix, api, tmp_path)
-    await ensure_topics(settings_of(one.env), [name for name in TOPICS if not TOPICS[name].internal])
+    await make_topics(settings_of(one.env), [name for name in TOPICS if not TOPICS[name].internal])
     api.always = Trouble(422, path=pod_path(0), body='{"message":"a hook says no"}')
     del api.objects[pod_path(1)]
     api.add(pod_path(2), "uid-of-another")

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest_asyncio
 
 from dutycycle.contract.topics import TOPICS
-from dutycycle.kafka.topics import ensure_topics
 from tests.support.fakes.api_server import FakeApi, Trouble, tls_of
-from tests.support.kafka import settings_of
+from tests.support.kafka import make_topics, settings_of
 from tests.support.processes.sinking import (
     Worker,
     add_pods,
@@ -64,7 +63,7 @@ async def test_a_new_token_and_a_new_authority_are_read_from_the_disk(
     await api.start(tls_of(old))
     api.tokens = {"first"}
     one = worker(kafka, topic_prefix, api, tmp_path, "first", authority=authority)
-    await ensure_topics(settings_of(one.env), PUBLIC)
+    await make_topics(settings_of(one.env), PUBLIC)
     async with sinking(one):
         await publish(one, pods(PODS, 100))
         await until(lambda: pods_carry(api, PODS, 100, FIRST))
@@ -93,7 +92,7 @@ async def test_a_server_that_hangs_slows_nothing_else_and_is_not_stormed(
 ) -> None:
     await api.start()
     one = worker(kafka, topic_prefix, api, tmp_path)
-    await ensure_topics(settings_of(one.env), PUBLIC)
+    await make_topics(settings_of(one.env), PUBLIC)
     async with sinking(one):
         await publish(one, pods(PODS, 100))
         await until(lambda: pods_carry(api, PODS, 100, FIRST))
@@ -116,7 +115,7 @@ async def test_killed_between_the_write_and_the_commit_it_converges_and_makes_no
     """Killed while answers are on their way: the server has taken some patches, and nothing is committed."""
     await api.start()
     one = worker(kafka, topic_prefix, api, tmp_path)
-    await ensure_topics(settings_of(one.env), PUBLIC)
+    await make_topics(settings_of(one.env), PUBLIC)
     for round_ in (1, 2):
         last = round_ == 2
         process = await started(one)

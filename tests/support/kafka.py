@@ -1,5 +1,6 @@
-"""Puts records on a broker's topics, as any client would."""
+"""Makes topics of a broker, and puts records on them, as any client would."""
 
+import asyncio
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -8,7 +9,10 @@ from dutycycle.contract.codec import encode
 from dutycycle.contract.settings.groups import PREFIX, Settings
 from dutycycle.contract.settings.load import load
 from dutycycle.contract.topics import full_name
+from dutycycle.kafka.errors import BrokerUnreachableError
 from dutycycle.kafka.producer import Producer
+from dutycycle.kafka.topics import ensure_topics
+from tests.support.waiting import DEADLINE_S
 
 Sent = tuple[str, str | None, Any] | tuple[str, str | None, Any, int | None]
 """Topic without prefix, key, record or payload, and its time if it is not that of all."""
@@ -17,6 +21,18 @@ Sent = tuple[str, str | None, Any] | tuple[str, str | None, Any, int | None]
 def settings_of(env: Mapping[str, str]) -> Settings:
     """Read the settings of a process from its environment, which has more than them."""
     return load({name: value for name, value in env.items() if name.startswith(PREFIX)})
+
+
+async def make_topics(settings: Settings, names: Iterable[str], outputs: Iterable[str] = ()) -> None:
+    """Make topics, and try again as processes do: a busy broker does not answer each time in time."""
+    async with asyncio.timeout(DEADLINE_S):
+        while True:
+            try:
+                await ensure_topics(settings, list(names), outputs=list(outputs))
+            except BrokerUnreachableError:
+                await asyncio.sleep(1)
+            else:
+                return
 
 
 async def send(

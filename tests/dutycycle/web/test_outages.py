@@ -10,12 +10,11 @@ import pytest
 from dutycycle.contract.records.hours import HOUR_MS, GpuHour, UsageHour
 from dutycycle.contract.settings.load import load
 from dutycycle.contract.topics import TOPICS
-from dutycycle.kafka.topics import ensure_topics
 from dutycycle.live.follow import ClusterFollower
 from dutycycle.live.model.state import LiveState
 from dutycycle.web import ledger
 from sinks.records.rows import rows_of
-from tests.support.kafka import send
+from tests.support.kafka import make_topics, send
 from tests.support.live import nvml
 from tests.support.servers.kafka.broker import OwnBroker, RunningBroker
 from tests.support.servers.postgres import Postgres
@@ -44,7 +43,7 @@ async def test_kafka_restarted_under_an_open_page(
         pytest.skip("stops its broker: unset DUTYCYCLE_TEST_BROKER, and the tests start their own")
     settings = load({}, {"broker": kafka.url, "topic_prefix": topic_prefix, "partitions": "1"})
     state, stop = LiveState(), asyncio.Event()
-    await ensure_topics(settings, list(TOPICS))
+    await make_topics(settings, list(TOPICS))
     await send(settings, [sample(41, 1)])
     follower = ClusterFollower(settings, state)
     reading = asyncio.create_task(follower.run(stop))

@@ -16,12 +16,11 @@ from dutycycle.contract.records.parts import PodInsight, WorkloadState
 from dutycycle.contract.records.pods import JobRef, Pod
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.load import load
-from dutycycle.kafka.topics import ensure_topics
 from dutycycle.telemetry.events import CULL, Telemetry
 from sinks.culling.service import TOPIC, run
 from sinks.events import CULL_LIMIT
 from tests.support.deploy.manifests import NAMESPACE, render
-from tests.support.kafka import send
+from tests.support.kafka import make_topics, send
 from tests.support.kube.cluster import Cluster
 from tests.support.kube.contents import APP, SPEC
 from tests.support.servers.kafka.broker import RunningBroker
@@ -150,7 +149,7 @@ async def test_idle_workloads_are_announced_and_stopped_and_nothing_else_is(
         items = admin.request("GET", path)["items"]
         return {one["regarding"]["name"]: one["note"] for one in items if one["reason"] == reason}
 
-    await ensure_topics(settings(), [TOPIC])
+    await make_topics(settings(), [TOPIC])
     await send(settings(), [(TOPIC, one.pod.uid, one) for one in field.records.values()])
 
     # A dry run, which is the default, says it and changes nothing.

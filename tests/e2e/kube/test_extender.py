@@ -15,14 +15,13 @@ from aiohttp.test_utils import TestServer
 
 from dutycycle.contract.records.health import GpuHealth, NodeHealth
 from dutycycle.contract.settings.groups import Settings
-from dutycycle.kafka.topics import ensure_topics
 from dutycycle.kube.templates import template_of
 from dutycycle.telemetry.events import EXTENDER, Telemetry
 from sinks.scheduling import questions
 from sinks.scheduling.cluster_view import ClusterView
 from sinks.scheduling.extender import Extender
 from tests.support.deploy.manifests import NAMESPACE, render
-from tests.support.kafka import send, settings_of
+from tests.support.kafka import make_topics, send, settings_of
 from tests.support.kubectl.plugin_user import KubectlUser, install
 from tests.support.processes.commands import environ, running
 from tests.support.servers.kafka.broker import RunningBroker
@@ -40,9 +39,7 @@ FREE_GIB = {"node-0": 30, "node-1": 80, "node-2": 10}
 
 async def publish(settings: Settings, namespace: str) -> None:
     """What collectors and streams say: how much memory is free, and that a pod like ours used 40 GiB."""
-    await ensure_topics(
-        settings, ["nvml-samples", "cgroup-samples", "pods", "insights", "cycles", "pod-peaks"]
-    )
+    await make_topics(settings, ["nvml-samples", "cgroup-samples", "pods", "insights", "cycles", "pod-peaks"])
     now_ms = round(time.time() * 1000)
     made = template_of(gpu_pod(namespace, "any")["spec"])
     old = pod("old", namespace=namespace, program=made.program, template=made.template)

@@ -19,11 +19,10 @@ from dutycycle.contract.records.base import VersionedRecord
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import full_name
 from dutycycle.kafka.producer import Producer
-from dutycycle.kafka.topics import ensure_topics
 from dutycycle.kube.templates import template_of
 from tests.support.data.pages import Step, is_shown, steps
 from tests.support.deploy.manifests import ROOT
-from tests.support.kafka import settings_of
+from tests.support.kafka import make_topics, settings_of
 from tests.support.kube.simulated_pods import SimulatedPods
 from tests.support.kube.webhook import opted_in, wait_until_asked
 from tests.support.kubectl.plugin_user import install
@@ -69,7 +68,7 @@ class Nodes(threading.Thread):
         self.join()
 
     async def _work(self) -> None:
-        await ensure_topics(self.settings, TOPICS)
+        await make_topics(self.settings, TOPICS)
         producer = Producer(self.settings, "test")
         await producer.start()
         while not self._over.is_set():

@@ -9,10 +9,9 @@ from msgspec.structs import replace
 
 from dutycycle.contract.records.hours import HOUR_MS, GpuHour, UsageHour
 from dutycycle.contract.settings.groups import Settings
-from dutycycle.kafka.topics import ensure_topics
 from sinks.scheduling.webhook.classes import OURS
 from tests.support.deploy.manifests import WITH_WEBHOOK, of_kind, render
-from tests.support.kafka import Sent, send, settings_of
+from tests.support.kafka import Sent, make_topics, send, settings_of
 from tests.support.kube.shipped import account
 from tests.support.kube.webhook import gpu_job, opted_in, said_why, wait_until_asked
 from tests.support.processes.commands import dutycycle, environ, running
@@ -35,7 +34,7 @@ USED_GPU_S = {"modest": 60.0, "greedy": 3540.0}
 async def publish(settings: Settings, namespace: str) -> None:
     """What collectors and streams say: how long pods of two images ran, and what two teams use."""
     topics = ["pods", "insights", "cycles", "pod-peaks", "usage", "nvml-samples", "cgroup-samples"]
-    await ensure_topics(settings, topics)
+    await make_topics(settings, topics)
     now_ms = round(time.time() * 1000)
     records: list[Sent] = []
     for image, took_s in DURATIONS_S.items():

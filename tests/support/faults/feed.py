@@ -9,7 +9,7 @@ from dutycycle.contract.topics import DEFAULT_PREFIX, SAMPLE_TOPICS, full_name
 from dutycycle.contract.trace import TraceRecord
 from dutycycle.kafka.errors import BrokerUnreachableError
 from dutycycle.kafka.producer import Delivery, Producer
-from dutycycle.kafka.topics import ensure_topics
+from tests.support.kafka import make_topics
 
 BEAT_S = 0.05
 
@@ -45,7 +45,7 @@ class Feed:
         return self.sent < len(self._records)
 
     async def __aenter__(self) -> Self:
-        await ensure_topics(self._settings, SAMPLE_TOPICS)
+        await make_topics(self._settings, SAMPLE_TOPICS)
         self._sending = asyncio.create_task(self._send())
         return self
 

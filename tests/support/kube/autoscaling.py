@@ -15,10 +15,9 @@ import yaml
 
 from dutycycle.contract.records.derived import WindowAggregate, WindowMetric, pod_subject
 from dutycycle.contract.settings.groups import Settings
-from dutycycle.kafka.topics import ensure_topics
 from sinks.adapter.role import TOPICS
 from tests.support.deploy.manifests import NAMESPACE, ROOT, of_kind, render
-from tests.support.kafka import send, settings_of
+from tests.support.kafka import make_topics, send, settings_of
 from tests.support.kube.cluster import Cluster
 from tests.support.processes.commands import environ, running
 from tests.support.servers.kafka.broker import RunningBroker
@@ -58,7 +57,7 @@ class Adapter:
             serve_cert=str(folder / "tls.crt"), serve_key=str(folder / "tls.key"),
         )  # fmt: skip
         self.settings: Settings = settings_of(self._env)
-        asyncio.run(ensure_topics(self.settings, TOPICS))
+        asyncio.run(make_topics(self.settings, TOPICS))
 
     @contextmanager
     def run(self) -> Iterator[None]:

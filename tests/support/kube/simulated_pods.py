@@ -16,8 +16,7 @@ from dutycycle.contract.records.pods import TRIAL_OF, JobRef, Pod
 from dutycycle.contract.records.samples import Gpu, GpuProcess, NvmlSample
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import SAMPLE_TOPICS
-from dutycycle.kafka.topics import ensure_topics
-from tests.support.kafka import send
+from tests.support.kafka import make_topics, send
 from tests.support.kube.cluster import gpus_of, now, pod_status
 from tests.support.servers.kube.client import Object, Refused
 from tests.support.servers.kube.server import Kube
@@ -55,7 +54,7 @@ class SimulatedPods:
         self.errors: list[Exception] = []
 
     def __enter__(self) -> Self:
-        asyncio.run(ensure_topics(self._settings, SAMPLE_TOPICS))
+        asyncio.run(make_topics(self._settings, SAMPLE_TOPICS))
         self._thread.start()
         return self
 

@@ -18,6 +18,7 @@ from sinks.scheduling.core.similar import PastUse, SimilarPodIndex, Template
 _JOB_NAMES = (
     "jobset.sigs.k8s.io/jobset-name", "training.kubeflow.org/job-name", "ray.io/originated-from-cr-name",
     "leaderworkerset.sigs.k8s.io/name", "volcano.sh/job-name", "workflows.argoproj.io/workflow",
+    "sparkoperator.k8s.io/app-name",
 )  # fmt: skip
 """Labels that say how a pod's topmost owner is called; a TrainJob has the name of its JobSet."""
 

@@ -180,6 +180,8 @@ def owned(kind: str, name: str, labels: dict[str, str] | None = None, uid: str =
             owned("Job", "gpt-node-0", {"jobset.sigs.k8s.io/jobset-name": "gpt"}), id="a TrainJob"),
         pytest.param(("RayJob", "tune"),
             owned("RayCluster", "tune-x7k2p", {"ray.io/originated-from-cr-name": "tune"}), id="a RayJob"),
+        pytest.param(("SparkApplication", "etl"),  # the controller of an executor is the driver's pod
+            owned("Pod", "etl-driver", {"sparkoperator.k8s.io/app-name": "etl"}), id="Spark"),
         pytest.param(
             ("Deployment", "web"), owned("ReplicaSet", "web-7d9f", {"pod-template-hash": "7d9f"}), id="web"
         ),

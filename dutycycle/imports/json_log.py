@@ -231,10 +231,9 @@ def _nodes_of_lists(names: Sequence[str], lists: Mapping[str, list[Any]]) -> dic
     if not is_of_several:
         return {}
     paths = [name.split(".") for name in names]
-    while len({path[0] for path in paths}) == 1:
-        paths = [path[1:] for path in paths]
-    while len({path[-1] for path in paths}) == 1:
-        paths = [path[:-1] for path in paths]
+    for end, rest in ((0, slice(1, None)), (-1, slice(-1))):
+        while min(map(len, paths)) > 1 and len({path[end] for path in paths}) == 1:
+            paths = [path[rest] for path in paths]
     return {name: {"node": ".".join(path)} for name, path in zip(names, paths, strict=True)}
 
 

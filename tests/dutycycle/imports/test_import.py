@@ -803,6 +803,13 @@ HOSTS: dict[str, Any] = {
 }  # fmt: skip
 
 
+def test_a_host_beside_gpus_of_no_host_is_another(tmp_path: Path) -> None:
+    content = {**_AT, "gpus": [{"util": 10}], "b": {"gpus": [{"util": 90}]}}
+    log = write(tmp_path / "all.json", [orjson.dumps(content).decode()])
+    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 0
+    assert {one["node"] for one in records(tmp_path / "t.jsonl")} == {"gpus", "b.gpus"}
+
+
 @pytest.mark.parametrize("content", HOSTS.values(), ids=HOSTS)
 def test_hosts_that_json_nests_are_several(content: Any, tmp_path: Path) -> None:
     log = write(tmp_path / "all.json", [orjson.dumps(content).decode()])

@@ -212,7 +212,7 @@ def _nodes_of_lists(names: Sequence[str], lists: Mapping[str, list[Any]]) -> dic
     the same GPU: else they were one GPU with twice the lines. Nothing where the lines name machines."""
     if len(names) < 2:
         return {}
-    seen: set[tuple[Any, ...]] = set()
+    in_lists: set[tuple[Any, ...]] = set()
     is_of_several = False
     for name in names:
         in_list = set[tuple[Any, ...]]()
@@ -226,8 +226,8 @@ def _nodes_of_lists(names: Sequence[str], lists: Mapping[str, list[Any]]) -> dic
                     return {}
                 gpu = by_field.get("uuid", by_field.get("index", place if _LIST_OF_GPUS(_last(name)) else 0))
                 in_list |= {(str(gpu), field) for field in by_field.keys() - _NO_FIGURES}
-        is_of_several = is_of_several or not seen.isdisjoint(in_list)
-        seen |= in_list
+        is_of_several = is_of_several or not in_lists.isdisjoint(in_list)
+        in_lists |= in_list
     if not is_of_several:
         return {}
     paths = [name.split(".") for name in names]

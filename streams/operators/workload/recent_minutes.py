@@ -46,7 +46,7 @@ from streams.operators.workload.kinds.gpu_classifier import (
     choose_gpu_kind,
     gpu_kind_probabilities,
 )
-from streams.operators.workload.kinds.gpu_features import gpu_features, tries
+from streams.operators.workload.kinds.gpu_features import gpu_features, is_even, tries
 from streams.operators.workload.kinds.history import GpuHistory
 from streams.operators.workload.kinds.rest import is_at_rest, is_unused
 from streams.operators.workload.rules.advice import advice
@@ -78,8 +78,6 @@ _WORKED_S = 30
 _WORKS = frozenset({"training", "inference", "interactive"})
 """A pod of such a kind may rest for minutes and go on: that it has changed is up to the model."""
 _LOADED_PCT = 3.0
-_STILL_S = 5
-"""A GPU that did not move for so long does not move now."""
 _RESTS, _MAY_LOAD = 0.95, 0.85
 """How sure it is that GPUs at rest are idle; and that those are which never worked and hold nothing, in the
 first minutes: what will run on them may still be on its way, which only a CPU's side shows."""
@@ -282,10 +280,9 @@ class RecentMinutes:
         if self._probabilities is None:
             return KindEstimate(UNKNOWN_KIND, NOTHING_KNOWN)
         if seen is None:
-            still = gpus == 1 and bool(np.ptp(self._codes[_UTIL, -_STILL_S:]) <= 1)
-            kind = choose_gpu_kind(
-                self._probabilities, published, self._history, rhythm=self._rhythm, still=still
-            )
+            kind = choose_gpu_kind(self._probabilities, published, self._history, rhythm=self._rhythm)
+            if kind.kind == _TRAINING and is_even(self._history.values(), self._tick_s, gpus, self._rhythm):
+                return KindEstimate(UNKNOWN_KIND, 1 - kind.confidence)
             if kind.kind == IDLE and not is_unused(values, self._tick_s):
                 return KindEstimate(UNKNOWN_KIND, 1 - kind.confidence)
             return checked_kind(kind, values[_UTIL])

@@ -39,8 +39,6 @@ _STAYS_FROM = ((300, 0.5), (0, 0.6))
 """With which a pod stays of a kind, once a GPU was busy for so many seconds. What its first work was taken
 for has to be borne out; after that it stays while that is likelier than not, as more kinds look alike than
 with CPU."""
-_STILL_S = 60
-"""One GPU that does not move for so long shows no pause by which a training would be told from a loop."""
 LEAST_WORK_S = 1.0
 """Of work at full utilization. A GPU that did less has only started: it shows no kind of work."""
 _TRAINING, _INTERACTIVE = "training", "interactive"  # who works by hand begins again and again
@@ -53,17 +51,16 @@ def choose_gpu_kind(
     history: GpuHistory,
     *,
     rhythm: float = 0.0,
-    still: bool = False,
 ) -> KindEstimate:
     """Return the likeliest kind, or ``unknown`` where none is likely enough. ``before``: the one that was
-    told; ``still``: it is one GPU whose utilization does not move now."""
+    told."""
     likeliest = WORKLOAD_KINDS[int(np.argmax(probabilities))]
     least = _LEAST.get(likeliest, _LEAST_OF_OTHERS)
     if likeliest == _TRAINING:
         borne_out = _TRAINS_FROM[0][1]
         least = borne_out + (1 - rhythm) * (_from_work(_TRAINS_FROM, history) - borne_out)
     kind = choose_kind(probabilities, before, least, _from_work(_STAYS_FROM, history))
-    starts = history.work_s < LEAST_WORK_S or (still and history.worked_s < _STILL_S and history.moves <= 1)
+    starts = history.work_s < LEAST_WORK_S
     if kind.kind in _WORK and (starts or (kind.kind == _INTERACTIVE and not history.began_again)):
         return KindEstimate(UNKNOWN_KIND, 1 - kind.confidence)
     return kind

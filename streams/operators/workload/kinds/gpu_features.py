@@ -7,7 +7,7 @@ second to second) is NaN where ticks are further apart.
 
 import numpy as np
 
-from streams.operators.columns.arrays import Floats
+from streams.operators.columns.arrays import Floats, Ints
 from streams.operators.workload.channels import SPAN_S
 from streams.operators.workload.kinds.features import NAMES
 from streams.operators.workload.kinds.history import ROWS
@@ -32,6 +32,12 @@ GPU_NAMES = (
     "copy_ratio", "minutes", "gpus", "begins_loaded", "still_alone", "still_together", *_BY_SECOND,
 )  # fmt: skip
 """In the order of the vector."""
+_PAUSE, _PAUSES = 0.85, 2
+"""Work pauses where utilization goes below this share of the usual, and does so in so many spans."""
+_RANKS_PCT, _FULL_PCT = 80.0, 95.0
+"""Usual utilization of ranks that wait for one another, and of a GPU that is always full."""
+_SURE = 0.5
+"""A rhythm that is as sure shows steps."""
 _ROW = {name: row for row, name in enumerate(ROWS)}
 
 
@@ -42,11 +48,10 @@ def gpu_features(spans: Floats, tick_s: float, gpus: int, by_second: Floats | No
     ``features`` of the last four minutes, None if there is none.
     """
     step = max(round(tick_s / SPAN_S), 1)
-    thinned = spans[:, ::-1][:, ::step][:, ::-1]
-    known = thinned[:, ~np.isnan(thinned[_ROW["mean"]])]
+    known = _known(spans, step)
     if not known.shape[1]:
         return None
-    kept = known[:, _begin(known[_ROW["most"]]) :]
+    kept = known[:, _begin(known) :]
     busy = kept[_ROW["most"]] >= _BUSY_PCT
     seconds = step * SPAN_S
     values_by_name: dict[str, float] = {
@@ -84,11 +89,52 @@ def tries(spans: Floats) -> float:
     return min(released / _TRIES, 1.0) if 2 * released > ended else 0.0
 
 
-def _begin(most: Floats) -> int:
-    """Tell where a pod's work begins: behind its first busy span, in which models and libraries are loaded. 0
-    where it was never busy, or has not been for long enough to leave anything out."""
-    busy = np.flatnonzero(most >= _BUSY_PCT)
-    return int(busy[0]) + 1 if busy.size and most.size - busy[0] > _START_SPANS else 0
+def is_even(spans: Floats, tick_s: float, gpus: int, rhythm: float) -> bool:
+    """Tell whether work shows nothing by which a training could be told from a server under constant load, or
+    from a kernel in a loop: it never pauses, and memory stays as it is. Several GPUs that are nearly full are
+    ranks that wait for one another. A ``rhythm`` shows steps, but not those of one GPU that is always full: a
+    loop has copies, too. ``spans`` as in ``gpu_features``.
+
+    What goes far below the usual counts, and twice: noise goes as far up as down, and once is how work
+    begins. At any tick that is the same question, whether or not a pause is long enough to be caught."""
+    known = _known(spans, max(round(tick_s / SPAN_S), 1))
+    worked = np.flatnonzero(known[_ROW["most"]] >= _BUSY_PCT)
+    if not worked.size:
+        return False
+    begins = worked.size > 1 or gpus <= 1  # the first span of several GPUs has nothing after it yet
+    kept = known[:, _first_work(known, worked) + begins :]
+    busy = kept[_ROW["most"]] >= _BUSY_PCT
+    if not busy.any():
+        return True
+    usual = _median(kept[_ROW["mean"]][busy])
+    if (gpus > 1 and usual >= _RANKS_PCT) or (rhythm >= _SURE and not (gpus <= 1 and usual >= _FULL_PCT)):
+        return False
+    memory = kept[_ROW["memory"]]
+    moves = int((abs(np.diff(memory[~np.isnan(memory)])) >= 1).sum())
+    pauses = int((kept[_ROW["least"]] < _PAUSE * usual).sum())
+    return max(moves, pauses) < min(_PAUSES, 1 + int(busy.size) // _FEWEST)
+
+
+def _known(spans: Floats, step: int) -> Floats:
+    """Return each ``step``-th span, the newest among them, of those whose utilization is known."""
+    thinned = spans[:, ::-1][:, ::step][:, ::-1]
+    return thinned[:, ~np.isnan(thinned[_ROW["mean"]])]
+
+
+def _begin(kept: Floats) -> int:
+    """Tell where a pod's work begins: behind the span in which it first does half of what it usually does.
+    Before, models and libraries are loaded, and how much of that is in which span hangs on the clock. 0 where
+    it was never busy, or has not been for long enough to leave anything out."""
+    busy = np.flatnonzero(kept[_ROW["most"]] >= _BUSY_PCT)
+    if not busy.size or kept.shape[1] - busy[0] <= _START_SPANS:
+        return 0
+    return min(_first_work(kept, busy), int(kept.shape[1]) - 2) + 1
+
+
+def _first_work(kept: Floats, busy: Ints) -> int:
+    """Tell in which of the ``busy`` spans utilization comes first to half of what it usually is."""
+    work = kept[_ROW["mean"], busy]
+    return int(busy[np.argmax(work >= _median(work) / 2)])
 
 
 def _utilization(kept: Floats, busy: np.ndarray, recent: int) -> dict[str, float]:

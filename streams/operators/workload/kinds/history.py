@@ -77,13 +77,6 @@ class GpuHistory:
         begins = used & ~np.concatenate(([False], used[:-1]))
         return int(begins.sum()) > 1
 
-    @property
-    def moves(self) -> int:
-        """Return in how many spans utilization moved by more than a percent while a GPU was busy."""
-        least, most = (self._codes[row].astype(np.int16) for row in (1, 2))
-        busy = (most >= _BUSY_CODE) & (most != ABSENT_CODE)
-        return int((most - least > 1)[busy].sum())
-
     def snapshot(self) -> str:
         """Return plain data."""
         return codes_to_text(self._codes)

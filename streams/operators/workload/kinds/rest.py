@@ -16,6 +16,8 @@ _WORKS_PCT = 35.0
 _MOVES = 1.15
 """Power that varies by more in a minute is that of work."""
 _MEMORY_PCT = 1.0
+_LEAST_TICKS = 4
+"""Between ticks that are far apart a GPU works unseen: two of them are at rest by chance."""
 _COVERED = 0.5
 """Share of the ticks that have to be known: sources miss some."""
 _NOTHING, _LEAST_PCT = 0.8, 1.0
@@ -24,7 +26,7 @@ or a small model, is at a few of them all the time."""
 
 
 def is_unused(values: Floats, tick_s: float) -> bool:
-    """Tell whether utilization was next to nothing in the last minute, and in the last two ticks at least,
+    """Tell whether utilization was next to nothing in the last minute, and in the last four ticks at least,
     nothing at all in most of it, and known from its beginning: after a shorter time nobody can call a GPU
     idle, and little work all the time is some."""
     util = _recent(values, tick_s)[_UTIL]
@@ -35,7 +37,7 @@ def is_unused(values: Floats, tick_s: float) -> bool:
 
 
 def is_at_rest(values: Floats, tick_s: float, gpus: int) -> bool:
-    """Tell whether in the last minute, and in the last two ticks at least, utilization was next to nothing,
+    """Tell whether in the last minute, and in the last four ticks at least, utilization was next to nothing,
     and memory and power stayed where they were. Where power is not measured, nobody can say. Where only power
     is, the GPUs have to be asleep.
 
@@ -58,7 +60,7 @@ def is_at_rest(values: Floats, tick_s: float, gpus: int) -> bool:
 
 
 def _recent(values: Floats, tick_s: float) -> Floats:
-    return values[:, -max(REST_S, int(2 * tick_s)) :]
+    return values[:, -max(REST_S, int(_LEAST_TICKS * tick_s)) :]
 
 
 def _is_covered(row: Floats, tick_s: float) -> bool:

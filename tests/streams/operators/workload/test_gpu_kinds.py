@@ -20,7 +20,7 @@ from streams.operators.workload.channels import (
 from streams.operators.workload.join import JoinedSpan
 from streams.operators.workload.kinds.classifier import WORKLOAD_KINDS
 from streams.operators.workload.kinds.gpu_classifier import Curves, choose_gpu_kind, gpu_kind_probabilities
-from streams.operators.workload.kinds.gpu_features import GPU_NAMES, gpu_features, tries
+from streams.operators.workload.kinds.gpu_features import GPU_NAMES, gpu_features, is_even, tries
 from streams.operators.workload.kinds.gpu_weights import KNOTS, WEIGHTS
 from streams.operators.workload.kinds.history import ROWS, GpuHistory
 from streams.operators.workload.kinds.rest import is_at_rest, is_unused
@@ -119,7 +119,7 @@ def test_a_server_that_was_loaded_before_its_first_requests_is_told_within_a_min
     assert told(fed(values))[0] == "inference"
 
 
-@pytest.mark.parametrize(("confidence", "kind"), [(0.0, "inference"), (0.82, "unknown"), (0.99, "training")])
+@pytest.mark.parametrize(("confidence", "kind"), [(0.0, "unknown"), (0.82, "unknown"), (0.99, "training")])
 def test_a_sure_cycle_counts_for_minutes_after_it_was_lost(confidence: float, kind: str) -> None:
     rng = np.random.default_rng(4)
     util = np.concatenate((np.linspace(0, 60, 20), 72 + rng.normal(size=880)))
@@ -283,6 +283,61 @@ def test_that_nothing_moves_is_told_by_how_many_gpus_there_are_and_only_of_fine_
     assert figure("still_together", still, gpus=8) == 1.0
     assert figure("still_together", spans(4), gpus=8) == 0.0
     assert np.isnan(figure("still_together", still, tick_s=30.0, gpus=8)), "a tick alone has no range"
+
+
+def even_work(level: float, noise: float, tick_s: int = 1, pauses: int = 0, memory: float = 40.0) -> Floats:
+    """Spans of twenty minutes of work that begins in the second of them, as ticks of that length see it."""
+    rng = np.random.default_rng(6)
+    util = np.clip(level + noise * rng.normal(size=1200), 0, 100).round()
+    util[:14] = 0
+    for number in range(pauses):
+        util[300 + 300 * number :][:10] = 0.1 * level
+    held = np.repeat(util[tick_s - 1 :: tick_s], tick_s)
+    ticks: Floats = held.reshape(-1, 10)
+    of = {"mean": ticks.mean(axis=1), "least": ticks.min(axis=1), "most": ticks.max(axis=1),
+          "memory": np.linspace(40.0, memory, 120)}  # fmt: skip
+    return np.stack([of.get(name, np.full(120, np.nan)) for name in ROWS])
+
+
+@pytest.mark.parametrize("tick_s", [1, 2, 10, 30])
+@pytest.mark.parametrize("noise", [0.0, 2.0])
+@pytest.mark.parametrize(("level", "gpus", "rhythm", "even"), [
+    (72, 8, 0.0, True), (72, 1, 0.0, True), (100, 1, 0.0, True),
+    (100, 1, 0.9, True),  # a loop has a rhythm of copies
+    (72, 1, 0.9, False), (97, 8, 0.0, False),
+])  # fmt: skip
+def test_work_is_even_at_any_tick_and_with_noise(
+    tick_s: int, noise: float, level: float, gpus: int, rhythm: float, even: bool
+) -> None:
+    assert is_even(even_work(level, noise, tick_s), tick_s, gpus, rhythm) is even
+
+
+@pytest.mark.parametrize("tick_s", [1, 10])
+def test_work_that_pauses_twice_or_whose_memory_moves_is_not_even(tick_s: int) -> None:
+    assert is_even(even_work(72, 2, tick_s, pauses=1), tick_s, 1, 0.0)
+    assert not is_even(even_work(72, 2, tick_s, pauses=2), tick_s, 1, 0.0)
+    assert not is_even(even_work(72, 2, tick_s, memory=300.0), tick_s, 1, 0.0)
+
+
+def test_the_first_ticks_of_work_show_no_pause() -> None:
+    values = even_work(72, 0, 10)
+    assert is_even(values[:, :3], 10.0, 8, 0.0), "a tick at half of its work, and one at all of it"
+    values[:3, :2] = 0.0
+    assert is_even(values[:, :3], 10.0, 8, 0.0), "what was before its work is no pause of it"
+    assert not is_even(np.zeros((len(ROWS), 3)), 10.0, 8, 0.0), "nothing was done"
+
+
+@pytest.mark.parametrize("begin_s", range(10, 20))
+def test_in_which_span_a_model_is_loaded_changes_no_figure_of_the_work_after_it(begin_s: int) -> None:
+    """Twelve seconds at a tenth, and then all of it."""
+    util = np.where(np.arange(300) < begin_s, 0.0, 70.0)
+    util[begin_s : begin_s + 12] = 10.0
+    values = channels(300, busiest_gpu_util_pct=util, gpu_util_pct=util, gpu_mem_pct=50.0)
+    codes = np.full((len(CHANNELS), 300), ABSENT_CODE, np.uint8)
+    codes[: len(NVML_CHANNELS)] = quantize("nvml", values.T).T
+    history = GpuHistory()
+    history.add(codes, 30)
+    assert [figure(name, history.values()) for name in ("spread", "level", "depth")] == [0.0, 0.7, 1.0]
 
 
 def test_a_cycle_is_evidence_of_training() -> None:

@@ -29,7 +29,18 @@ _NOTES = (
 def html_of(runs: Sequence[NamedRun], served: ServedPage | None = None) -> str:
     """Return the whole file, or with ``served`` a page of a server."""
     charts = [chart for id_ in _OVERLAID if (chart := _overlaid(runs, id_)) is not None]
-    charts += [*_planes(runs), *_stacks(runs)]
+    charts += _planes(runs)
+    # Where the time goes, of runs whose GPUs tell: a chart each, as layers cannot be overlaid
+    charts += [
+        replace(chart, id=f"{chart.id}-{place}", title=f"{chart.title}: {run.name}")
+        for place, run, chart in _charts_of(runs, "gpu-time")
+        if TIME_LAYERS.keys() & run.measures.keys()
+    ]
+    # A cell breaks before what stands in brackets, and nowhere else.
+    figures_of_runs = [
+        [name, *(cell.replace(" ", "\u00a0").replace("\u00a0(", " (") for cell in cells)]
+        for name, *cells in rows_of(runs)
+    ]
     names = ", ".join(run.name for run in runs)
     rows = []
     for place, run in enumerate(runs):
@@ -42,16 +53,11 @@ def html_of(runs: Sequence[NamedRun], served: ServedPage | None = None) -> str:
         {chart.id: figure_of(chart, 0, 0) for chart in charts},
         served,
         names=names, verdicts=verdicts(runs), runs=rows, heads=["Figure", *heads_of(runs)[1:]],
-        figures_of_runs=[[name, *map(_unbroken, cells)] for name, *cells in rows_of(runs)],
+        figures_of_runs=figures_of_runs,
         changes=[at for at, head in enumerate(heads_of(runs)) if head == "change"],
         shown=shown_charts(charts), notes=_NOTES,
         cautions=dict.fromkeys(filter(None, (run.report.caution for run in runs))),
     )  # fmt: skip
-
-
-def _unbroken(cell: str) -> str:
-    """Return a cell that breaks before what stands in brackets, and nowhere else."""
-    return cell.replace(" ", "\u00a0").replace("\u00a0(", " (")
 
 
 def _overlaid(runs: Sequence[NamedRun], id_: str) -> Chart | None:
@@ -80,15 +86,6 @@ def _planes(runs: Sequence[NamedRun]) -> Iterator[Chart]:
             "A dot is a part of a run, or of its cycle. To the right memory is the limit, above tensor cores."
         )
         yield replace(first, spots=spots, note=note)
-
-
-def _stacks(runs: Sequence[NamedRun]) -> Iterator[Chart]:
-    """Yield a chart of where the GPUs' time goes, of runs whose GPUs tell: a chart each, as layers cannot be
-    overlaid."""
-    for place, run, chart in _charts_of(runs, "gpu-time"):
-        if not TIME_LAYERS.keys() & run.measures.keys():
-            continue
-        yield replace(chart, id=f"{chart.id}-{place}", title=f"{chart.title}: {run.name}")
 
 
 def _charts_of(runs: Sequence[NamedRun], id_: str) -> list[tuple[int, NamedRun, Chart]]:

@@ -3,7 +3,8 @@
 import hashlib
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -64,21 +65,16 @@ def plan(
     digest = None if truth is None else _digest(Path(truth).read_bytes())
     common: dict[str, Any] = {"traces": [[file.sha256, file.lines] for file in files], "truth": digest}
     common |= {"program": program()} | ({"skip_bad": True} if skip_bad else {})
-    runs = (_run(settings, given | chosen, files, truth, out, common) for chosen in combinations)
-    return [replace(run, skip_bad=skip_bad) for run in runs]
-
-
-def _run(
-    settings: Settings, given: dict[str, str], traces: tuple[TraceFile, ...], truth: str | None, out: str,
-    common: dict[str, Any],
-) -> PlannedRun:  # fmt: skip
-    varied = with_values(settings, given)
-    head = {"given": given, "settings": values_of(varied), **common}
-    digest = _digest(orjson.dumps(head, option=orjson.OPT_SORT_KEYS))
-    words = ",".join(f"{name}={value}" for name, value in given.items()) or "defaults"
-    safe = "".join(char if char.isalnum() or char in "=,._-" else "_" for char in words)[:_LONGEST_NAME]
-    name = f"{safe}-{digest[:_DIGITS]}"
-    return PlannedRun(words, given, varied, traces, truth, Path(out) / "runs" / name, head)
+    runs = []
+    for values in (given | chosen for chosen in combinations):
+        varied = with_values(settings, values)
+        head = {"given": values, "settings": values_of(varied), **common}
+        words = ",".join(f"{name}={value}" for name, value in values.items()) or "defaults"
+        safe = "".join(char if char.isalnum() or char in "=,._-" else "_" for char in words)[:_LONGEST_NAME]
+        name = f"{safe}-{_digest(orjson.dumps(head, option=orjson.OPT_SORT_KEYS))[:_DIGITS]}"
+        folder = Path(out) / "runs" / name
+        runs.append(PlannedRun(words, values, varied, files, truth, folder, head, skip_bad))
+    return runs
 
 
 def _trace_file(path: str, *, skip_bad: bool) -> TraceFile:
@@ -98,19 +94,12 @@ def _digest(data: bytes) -> str:
 def program() -> dict[str, str | None]:
     """Tell which program runs: the release, and the git revision of the code where there is one, with a
     digest of what was changed since."""
-    return {"version": version("dutycycle"), "revision": _revision()}
-
-
-def _revision() -> str | None:
-    root = Path(__file__).parents[2]
-    if not (root / ".git").exists():
-        return None
-    try:
-        revision = _git(root, "rev-parse", "HEAD").decode().strip()
-        changed = _git(root, "diff", "HEAD")
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return f"{revision}+{_digest(changed)[:_DIGITS]}" if changed else revision
+    root, revision = Path(__file__).parents[2], None
+    if (root / ".git").exists():
+        with suppress(OSError, subprocess.CalledProcessError):
+            head, changed = _git(root, "rev-parse", "HEAD").decode().strip(), _git(root, "diff", "HEAD")
+            revision = f"{head}+{_digest(changed)[:_DIGITS]}" if changed else head
+    return {"version": version("dutycycle"), "revision": revision}
 
 
 def _git(root: Path, *arguments: str) -> bytes:

@@ -120,8 +120,8 @@ class Child:
                 self._last_words = text.removeprefix(_LAST_WORDS)
             elif COMPILING in text:
                 self._compiling_since = time.monotonic()
-            elif " WARNING " in text or " ERROR " in text:
-                self.warnings.append(_short(text))
+            elif level := next((level for level in (" WARNING ", " ERROR ") if level in text), None):
+                self.warnings.append(text.partition(level)[2].removeprefix("dutycycle."))
 
     def _keep(self, line: bytes) -> None:
         """Append a line to the log. A disk that does not take it is said once: the reading goes on."""
@@ -148,11 +148,3 @@ class Child:
         except TimeoutError:
             process.kill()
             return await process.wait()
-
-
-def _short(line: str) -> str:
-    """Return a log line without its date and logger's name."""
-    for level in (" WARNING ", " ERROR "):
-        if level in line:
-            return line.partition(level)[2].removeprefix("dutycycle.")
-    return line

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from dutycycle.live.lines import LinePrinter, say
@@ -26,7 +26,12 @@ async def show(source: Source, ended: asyncio.Event) -> None:
         from dutycycle.live.screen.app import Screen  # a quarter of a second: lines need nothing of it
 
         screen = Screen(source)
-        leaving = asyncio.create_task(_leave(screen.leave, ended))
+
+        async def leave() -> None:
+            await ended.wait()
+            screen.leave()
+
+        leaving = asyncio.create_task(leave())
         with _quiet_logs():
             await screen.run_async()
         source.stop.set()
@@ -61,8 +66,3 @@ class _Held(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         self.records.append(record)
-
-
-async def _leave(leave: Callable[[], None], ended: asyncio.Event) -> None:
-    await ended.wait()
-    leave()

@@ -67,7 +67,12 @@ async def up(
         kind = "embedded broker, in memory, gone when this ends" if ours is not None else "broker"
         place = f"{kind}: {settings.broker}"
         title = f"dutycycle on {settings.node}" + (" (simulated)" if settings.demo == "on" else "")
-        source = Source(follower.state, title, place, lambda: _degraded(children), stop)
+
+        def degraded() -> list[str]:
+            lines = [line for child in children for line in child.messages]
+            return lines + ([f"more in {children[0].log.parent}"] if lines else [])
+
+        source = Source(follower.state, title, place, degraded, stop)
         if once is None:
             source = await stack.enter_async_context(with_page(source, settings))
         asked = await _run(children, follower, source, duration_s, once)
@@ -132,12 +137,6 @@ def child_environ(environ: Mapping[str, str], settings: Settings, given: Mapping
     if "containers" not in given and PREFIX + "CONTAINERS" not in environ:
         decided["containers"] = "all"  # a laptop without Kubernetes has something to see
     return {**environ, **{PREFIX + name.upper(): value for name, value in {**given, **decided}.items()}}
-
-
-def _degraded(children: list[Child]) -> list[str]:
-    """Return what a person should know is not well."""
-    lines = [line for child in children for line in child.messages]
-    return lines + ([f"more in {children[0].log.parent}"] if lines else [])
 
 
 async def _run(

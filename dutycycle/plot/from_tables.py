@@ -29,13 +29,11 @@ def pods_in(folder: Path) -> list[Pod]:
     """Return the pods that the tables name."""
     of_job = [column for column in table("pods").columns if column.startswith("job_")]
     columns = ("uid", "namespace", "name", "node", "phase", *of_job)
-    return [_pod(row) for rows in batches(folder, "pods", columns) for row in rows]
-
-
-def _pod(row: Row) -> Pod:
-    job = {name.removeprefix("job_"): row.pop(name) for name in list(row) if name.startswith("job_")}
-    ref = None if job["uid"] is None else JobRef(**job)
-    return Pod(**row, job=ref)
+    pods = []
+    for row in (row for rows in batches(folder, "pods", columns) for row in rows):
+        job = {name.removeprefix("job_"): row.pop(name) for name in list(row) if name.startswith("job_")}
+        pods.append(Pod(**row, job=None if job["uid"] is None else JobRef(**job)))
+    return pods
 
 
 def _parts(folder: Path) -> Iterator[tuple[Callable[[CollectedSeries, Row], None], list[Row]]]:

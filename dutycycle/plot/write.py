@@ -15,27 +15,22 @@ def write(charts: Sequence[Chart], title: str | None, span: tuple[int, int], out
     its charts. Raises ``DutycycleError``."""
     with whole_file(out) as path:
         if out.suffix in PAGES:
+            from dutycycle.report.charts.plot import figure_of
+            from dutycycle.report.page import document, shown_charts  # here, not above: only a page needs it
+
             heading = title or ", ".join(chart.title for chart in charts)
-            path.write_text(_page(charts, heading, span), encoding="utf-8")
+            figures = {chart.id: figure_of(chart, *span) for chart in charts}
+            page = document(
+                "charts.html", f"{heading} – Dutycycle", figures,
+                title=heading, span=span, shown=shown_charts(charts),
+            )  # fmt: skip
+            path.write_text(page, encoding="utf-8")
         else:
-            _picture(charts, title, path)
+            from dutycycle.report.charts.pictures import draw, new_figure, save
 
-
-def _page(charts: Sequence[Chart], title: str, span: tuple[int, int]) -> str:
-    from dutycycle.report.charts.plot import figure_of
-    from dutycycle.report.page import document, shown_charts  # here, not above: only a page needs it
-
-    figures = {chart.id: figure_of(chart, *span) for chart in charts}
-    heading = f"{title} – Dutycycle"
-    return document("charts.html", heading, figures, title=title, span=span, shown=shown_charts(charts))
-
-
-def _picture(charts: Sequence[Chart], title: str | None, path: Path) -> None:
-    from dutycycle.report.charts.pictures import draw, new_figure, save
-
-    with new_figure(figsize=(_INCHES[0], _INCHES[1] * len(charts)), dpi=120) as figure:
-        if title is not None:
-            figure.suptitle(title)
-        for place, chart in enumerate(charts):
-            draw(figure.add_subplot(len(charts), 1, place + 1), chart)
-        save(figure, path)
+            with new_figure(figsize=(_INCHES[0], _INCHES[1] * len(charts)), dpi=120) as figure:
+                if title is not None:
+                    figure.suptitle(title)
+                for place, chart in enumerate(charts):
+                    draw(figure.add_subplot(len(charts), 1, place + 1), chart)
+                save(figure, path)

@@ -208,10 +208,6 @@ def _item_of(info: inspect.Type, level: RowLevel) -> inspect.Type:
     raise TypeError(f"{level.field}: neither a list nor a map")
 
 
-def _base64(content: bytes) -> str:
-    return b64encode(content).decode()
-
-
 def _kind(info: inspect.Type) -> tuple[ColumnType, _Read]:
     """Return the type of a value, and what turns the value into lists, dicts and scalars of exactly that
     type."""
@@ -238,7 +234,7 @@ def _kind(info: inspect.Type) -> tuple[ColumnType, _Read]:
         case inspect.StrType():
             return ColumnType("text"), _as_it_is
         case inspect.BytesType():  # as in JSON
-            return ColumnType("text"), _base64
+            return ColumnType("text"), lambda content: b64encode(content).decode()
         case _:
             raise TypeError(f"no column can hold {info}")
 

@@ -38,7 +38,7 @@ class Csv:
     def pack(self, columns: Columns, rows: Sequence[Mapping[str, Any]]) -> bytes:
         """Return the lines."""
         shown: list[tuple[str, Callable[[Any], Any]]]
-        shown = [(name, _SHOWN.get(kind.word, _same)) for name, kind in columns.items()]
+        shown = [(name, _SHOWN.get(kind.word, lambda value: value)) for name, kind in columns.items()]
         return _lines(
             [None if (value := row.get(name)) is None else show(value) for name, show in shown]
             for row in rows
@@ -58,10 +58,6 @@ def _lines(rows: Iterable[Iterable[Any]]) -> bytes:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue().encode()
-
-
-def _same(value: Any) -> Any:
-    return value
 
 
 def _json(value: Any) -> str:

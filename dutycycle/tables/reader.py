@@ -1,6 +1,7 @@
 """Reads the tables that ``TableWriter`` wrote, of either format."""
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -32,36 +33,21 @@ def batches(folder: Path, topic: str, columns: Sequence[str], where: Any = None)
         if not files:
             continue
         kinds = table(topic).columns
-        schema = (
-            pa.schema([(column, scalar_types(pa)[kinds[column].word]) for column in columns])
-            if name == "csv"
-            else None
-        )
+        lists = [column for column in columns if kinds[column].word == "list"]
+        schema, form = None, name
+        if name == "csv":  # empty cells are absent there
+            from pyarrow import csv
+
+            schema = pa.schema([(column, scalar_types(pa)[kinds[column].word]) for column in columns])
+            options = csv.ConvertOptions(strings_can_be_null=True, null_values=[""])
+            form = dataset.CsvFileFormat(convert_options=options)
         try:
-            files_found = dataset.dataset(files, schema=schema, format=_format(dataset, name))
+            files_found = dataset.dataset(files, schema=schema, format=form)
             for batch in files_found.to_batches(columns=list(columns), filter=where):
-                yield _plain(
-                    batch.to_pylist(), [column for column in columns if kinds[column].word == "list"]
-                )
+                rows = batch.to_pylist()
+                for row, column in product(rows, lists):  # JSON in CSV
+                    if isinstance(row[column], str):
+                        row[column] = orjson.loads(row[column])
+                yield rows
         except (pa.ArrowException, OSError) as error:
             raise DutycycleError(f"{folder}: the table of {topic} cannot be read: {error}") from error
-
-
-def _format(dataset: Any, name: str) -> Any:
-    """Return the format for pyarrow; for CSV one that takes empty cells as absent."""
-    if name != "csv":
-        return name
-    from pyarrow import csv
-
-    return dataset.CsvFileFormat(
-        convert_options=csv.ConvertOptions(strings_can_be_null=True, null_values=[""])
-    )
-
-
-def _plain(rows: list[Row], lists: Sequence[str]) -> list[Row]:
-    """Return rows with lists as such, which are JSON in CSV."""
-    for row in rows:
-        for name in lists:
-            if isinstance(row[name], str):
-                row[name] = orjson.loads(row[name])
-    return rows

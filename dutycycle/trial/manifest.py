@@ -41,20 +41,6 @@ def job_of(template: JobTemplate, variant: Variant, run: TrialRun) -> dict[str, 
     ending = f"-trial-{variant.name}-{run.id}"
     meta = template.thing["metadata"]
     labels = _labels(meta) | {TRIAL_OF: template.name[:_LONGEST_NAME], _RUN: run.id}
-    thing: dict[str, Any] = {
-        "apiVersion": "batch/v1", "kind": "Job",
-        "metadata": {
-            "name": template.name[: _LONGEST_NAME - len(ending)] + ending, "labels": labels,
-            "annotations": {ALIVE: run.now},
-        },
-        "spec": _spec(template, variant, run),
-    }  # fmt: skip
-    if template.namespace:
-        thing["metadata"]["namespace"] = template.namespace
-    return thing
-
-
-def _spec(template: JobTemplate, variant: Variant, run: TrialRun) -> dict[str, Any]:
     given = template.thing["spec"]
     spec: dict[str, Any] = {name: deepcopy(given[name]) for name in _KEPT_OF_SPEC if name in given}
     spec |= {"parallelism": variant.pods, "backoffLimit": 0, "ttlSecondsAfterFinished": _TTL_S}
@@ -78,7 +64,17 @@ def _spec(template: JobTemplate, variant: Variant, run: TrialRun) -> dict[str, A
         pod["spec"]["nodeSelector"] = {**selector, variant.model.key: variant.model.value}
     if variant.placement is not None:
         _place(pod["spec"], variant.placement, run.id)
-    return spec
+    thing: dict[str, Any] = {
+        "apiVersion": "batch/v1", "kind": "Job",
+        "metadata": {
+            "name": template.name[: _LONGEST_NAME - len(ending)] + ending, "labels": labels,
+            "annotations": {ALIVE: run.now},
+        },
+        "spec": spec,
+    }  # fmt: skip
+    if template.namespace:
+        thing["metadata"]["namespace"] = template.namespace
+    return thing
 
 
 def _labels(meta: Mapping[str, Any]) -> dict[str, str]:

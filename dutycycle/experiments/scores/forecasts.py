@@ -108,18 +108,18 @@ class ForecastScorer:
         ``error``: mean absolute error over that of persistence (what is now stays), the mean over the series
         in which persistence errs; ``coverage``: the share of values within the 5-95 % interval.
         """
-        return [self._row(*place) for place in sorted(self._errors)]
-
-    def _row(self, who: str, metric: str, horizon_s: float) -> dict[str, Any]:
-        of_all = self._errors[who, metric, horizon_s].values()
-        ratios = [score.error / score.persistence for score in of_all if score.persistence > 0]
-        bounded = sum(score.bounded for score in of_all)
-        return {
-            "forecaster": who,
-            "metric": metric,
-            "horizon_s": horizon_s,
-            "series": len(of_all),
-            "forecasts": sum(score.count for score in of_all),
-            "error": fmean(ratios) if ratios else None,
-            "coverage": sum(score.inside for score in of_all) / bounded if bounded else None,
-        }
+        rows = []
+        for who, metric, horizon_s in sorted(self._errors):
+            of_all = self._errors[who, metric, horizon_s].values()
+            ratios = [score.error / score.persistence for score in of_all if score.persistence > 0]
+            bounded = sum(score.bounded for score in of_all)
+            rows.append({
+                "forecaster": who,
+                "metric": metric,
+                "horizon_s": horizon_s,
+                "series": len(of_all),
+                "forecasts": sum(score.count for score in of_all),
+                "error": fmean(ratios) if ratios else None,
+                "coverage": sum(score.inside for score in of_all) / bounded if bounded else None,
+            })  # fmt: skip
+        return rows

@@ -166,9 +166,6 @@ class LiveState:
             row.history.add(
                 sample.ts_ms, (gpu.gpu_util_pct, gpu.mem_used_bytes, gpu.power_w, gpu.temp_c), ticks
             )
-        self._pods_on_gpus(sample)
-
-    def _pods_on_gpus(self, sample: NvmlSample) -> None:
         # Here, because it brings numpy: the first screen does not wait for that.
         from dutycycle.live.model.ownership import uses_of_pods
 

@@ -72,17 +72,13 @@ def columns(values: Sequence[float], scale: Scale, style: Style) -> list[Line]:
     """Draw bars from the bottom, one a cell, with the axis at the left."""
     lines: list[Line] = []
     for line in range(scale.height):
-        low = scale.top * (scale.height - 1 - line) / scale.height
-        text = "".join(_block(value, low, scale.top / scale.height) for value in values)
+        low, size = scale.top * (scale.height - 1 - line) / scale.height, scale.top / scale.height
+        text = "".join(
+            " " if isnan(value) or size <= 0 else _BLOCKS[max(0, min(ceil((value - low) / size * 8), 8))]
+            for value in values
+        )
         lines.append([(scale.label(line), "dim"), (text, style)])
     return lines
-
-
-def _block(value: float, low: float, size: float) -> str:
-    if isnan(value) or size <= 0:
-        return " "
-    eighths = ceil((value - low) / size * 8)
-    return _BLOCKS[max(0, min(eighths, 8))]
 
 
 @dataclass(frozen=True, slots=True)

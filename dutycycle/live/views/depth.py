@@ -10,9 +10,15 @@ from dutycycle.live.model.state import LiveState
 from dutycycle.live.model.subjects import GpuRow, JobRow, NodeRow, PodRow, Row
 from dutycycle.live.views import charts, figures
 from dutycycle.live.views.findings import main_value, period_s, says
-from dutycycle.live.views.inside import inside
-from dutycycle.live.views.spans import Line, fit
-from dutycycle.words import digits, evidence_figures, kind_words, short_duration
+from dutycycle.live.views.spans import Line, bar, fit, util_style
+from dutycycle.words import (
+    bytes_text,
+    digits,
+    evidence_figures,
+    kind_words,
+    percent_text,
+    short_duration,
+)
 
 _HEIGHT, _FOLD_HEIGHT = 7, 5
 _FOLD_S = 300
@@ -25,7 +31,7 @@ def depth(state: LiveState, row: Row, width: int) -> list[Line]:
     """Return all that is known, as lines of at most ``width``."""
     parts = (
         _head(row, width), _findings(state, row, width), _history(row, width), _cycle(row, width),
-        figures.windows(row), figures.peaks(row), inside(state, row, width),
+        figures.windows(row), figures.peaks(row), _inside(state, row, width),
     )  # fmt: skip
     lines: list[Line] = []
     for part in parts:
@@ -149,3 +155,51 @@ def _cycle(row: Row, width: int) -> Iterator[Line]:
     wide = [value for value in filled for _ in range(2)]
     yield from charts.columns(wide, charts.Scale(_FOLD_HEIGHT, _top(row, values)), "good")
     yield [(" " * 7 + "0" + f"{digits(period)} s".rjust(max(2 * bins - 1, 5)), "dim")]
+
+
+def _inside(state: LiveState, row: Row, width: int) -> Iterator[Line]:
+    """Yield the lines of processes, GPUs or pods."""
+    if isinstance(row, GpuRow):
+        yield from _processes(state, row)
+    elif isinstance(row, JobRow):
+        yield from _pods(sorted(row.pods.values(), key=lambda pod: pod.title), width)
+    elif isinstance(row, PodRow):
+        gpus = [gpu for gpu in state.gpus() if row.uid in gpu.pods]
+        yield from _gpus(gpus, row.uid)
+    else:
+        yield from _gpus([gpu for gpu in state.gpus() if gpu.node == row.name], None)
+        yield from _pods([pod for pod in state.pods() if pod.node == row.name], width)
+
+
+def _processes(state: LiveState, row: GpuRow) -> Iterator[Line]:
+    if row.processes:
+        yield [("Processes", "bold")]
+    for process in row.processes:
+        pod = state.rows.get(f"pod/{process.pod_uid}")
+        text = f"{process.pid:>9}  {process.name or 'process':<20} {percent_text(process.gpu_util_pct):>8}"
+        yield [(text, ""), (f"  {bytes_text(process.mem_used_bytes):>10}", ""),
+               ("" if pod is None else f"  {pod.title}", "dim")]  # fmt: skip
+
+
+def _gpus(gpus: Sequence[GpuRow], of_pod: str | None) -> Iterator[Line]:
+    if gpus:
+        yield [("GPUs", "bold")]
+    for gpu in gpus:
+        mine = [process for process in gpu.processes if of_pod is None or process.pod_uid == of_pod]
+        util = gpu.now.gpu_util_pct
+        names = ", ".join(f"{process.name or 'process'} {process.pid}" for process in mine)
+        yield [
+            (f"{gpu.name:>12}  ", ""), *bar(None if util is None else util / 100, 12, util_style(util)),
+            (f" {percent_text(util):>8}  {bytes_text(gpu.now.mem_used_bytes):>10}", ""),
+            (f"  {names}", "dim"),
+        ]  # fmt: skip
+
+
+def _pods(pods: Sequence[PodRow], width: int) -> Iterator[Line]:
+    if pods:
+        yield [("Pods", "bold")]
+    for pod in pods:
+        gpu = f"GPU {percent_text(pod.gpu_util):>8}  " if pod.gpus else ""
+        figures_ = f"{gpu}CPU {percent_text(pod.cpu):>8}  {bytes_text(pod.mem):>10}"
+        yield [*fit([(f"  {pod.title}", "")], max(width // 3, 24)), (f"  {figures_}", ""),
+               (f"  {pod.node}", "dim")]  # fmt: skip

@@ -14,7 +14,14 @@ _SOON_S = 3600.0
 
 def warnings(state: LiveState, degraded: Sequence[str]) -> list[str]:
     """Return all warnings. ``degraded``: of the processes that measure and compute."""
-    return [*health_warnings(state), *_of_subjects(state), *degraded, *_of_records(state)]
+    lines = [*health_warnings(state), *_of_subjects(state), *degraded]
+    if state.dead_letters:
+        lines.append(f"{state.dead_letters} records could not be used: see the topic dead-letters")
+    if state.unreadable:
+        lines.append(
+            f"{state.unreadable} records could not be read: another version of dutycycle wrote them?"
+        )
+    return lines
 
 
 def health_warnings(state: LiveState) -> Iterator[str]:
@@ -48,13 +55,6 @@ def _of_subjects(state: LiveState) -> Iterator[str]:
             by = throttle_words(gpu)
             at = "" if gpu.now.temp_c is None or "heat" not in by else f" at {gpu.now.temp_c:.0f} °C"
             yield f"GPU {gpu.name}: slowed by {by}{at}"
-
-
-def _of_records(state: LiveState) -> Iterator[str]:
-    if state.dead_letters:
-        yield f"{state.dead_letters} records could not be used: see the topic dead-letters"
-    if state.unreadable:
-        yield f"{state.unreadable} records could not be read: another version of dutycycle wrote them?"
 
 
 def warning_line(lines: Sequence[str]) -> Line:

@@ -14,7 +14,7 @@ from dutycycle.kafka.topics import ensure_topics
 from dutycycle.kube.references import Patch
 from dutycycle.measures.steps import Measure
 from dutycycle.trial.results.text import figures_words
-from dutycycle.trial.results.verdict import TrialRow, TrialVerdict
+from dutycycle.trial.results.verdict import TrialVerdict
 from sinks.annotations.core.keys import TRIAL_BEST, TRIAL_FIGURES
 
 TOPIC = "trials"
@@ -38,7 +38,20 @@ def record_of(verdict: TrialVerdict, whose: Whose, id_: str, ts_ms: int) -> Tria
     return Trials(
         id=id_, namespace=whose.namespace, job=whose.job, job_uid=whose.uid, ts_ms=ts_ms, goal=verdict.goal,
         unit=verdict.unit, best=None if verdict.best is None else verdict.best.outcome.variant.name,
-        ties=names, trials=tuple(_trial(row) for row in verdict.rows),
+        ties=names,
+        trials=tuple(
+            Trial(
+                name=row.outcome.variant.name, gpus=row.outcome.variant.gpus, pods=row.outcome.variant.pods,
+                placement=row.outcome.variant.placement,
+                gpu_model=None if row.outcome.variant.model is None else str(row.outcome.variant.model),
+                ended=row.outcome.ended[:1024], gpu_minutes=round(row.outcome.gpu_minutes, 3),
+                rate_per_s=_value(row.rate), gpu_s_per_unit=_value(row.gpu_s),
+                energy_j_per_unit=_value(row.joules),
+                bottleneck=None if row.outcome.figures is None else row.outcome.figures.bottleneck,
+                idle_gpus=None if row.outcome.figures is None else row.outcome.figures.idle_gpus,
+            )
+            for row in verdict.rows
+        ),
     )  # fmt: skip
 
 
@@ -69,19 +82,6 @@ async def publish(record: Trials, settings: Settings) -> None:
         await producer.settle([await producer.send(topic, key, encode(record), record.ts_ms)])
     finally:
         await producer.abort()
-
-
-def _trial(row: TrialRow) -> Trial:
-    outcome = row.outcome
-    return Trial(
-        name=outcome.variant.name, gpus=outcome.variant.gpus, pods=outcome.variant.pods,
-        placement=outcome.variant.placement,
-        gpu_model=None if outcome.variant.model is None else str(outcome.variant.model),
-        ended=outcome.ended[:1024], gpu_minutes=round(outcome.gpu_minutes, 3), rate_per_s=_value(row.rate),
-        gpu_s_per_unit=_value(row.gpu_s), energy_j_per_unit=_value(row.joules),
-        bottleneck=None if outcome.figures is None else outcome.figures.bottleneck,
-        idle_gpus=None if outcome.figures is None else outcome.figures.idle_gpus,
-    )  # fmt: skip
 
 
 def _value(of: Measure | None) -> float | None:

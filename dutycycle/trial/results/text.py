@@ -14,7 +14,14 @@ def lines_of(verdict: TrialVerdict) -> Iterator[str]:
     """Yield the table, and below it what follows from it."""
     unit = verdict.unit or "step"
     heads = ["trial", "GPUs", f"{unit}s/s", f"GPU-s a {unit}", f"J a {unit}", "held back by", "ended"]
-    rows = [_cells(row, row is verdict.best) for row in verdict.rows]
+    rows = []
+    for row in verdict.rows:
+        outcome = row.outcome
+        held = outcome.figures.bottleneck if outcome.figures is not None else None
+        figures_of_row = [_text(value) for value in (row.rate, row.gpu_s, row.joules)]
+        name = f"{outcome.variant.name} *" if row is verdict.best else outcome.variant.name
+        bottleneck = (held or UNKNOWN).replace("_", " ")
+        rows.append([name, str(outcome.variant.total), *figures_of_row, bottleneck, outcome.ended])
     yield from aligned(heads, rows, gap="  ").splitlines()
     yield ""
     yield f"{capitalized(sentence_of(verdict))}."
@@ -68,14 +75,6 @@ def figures_words(row: TrialRow, unit: str | None) -> str:
     words = [f"{number(value.value)} {name}" for value, name in parts if value is not None]
     held = row.outcome.figures.bottleneck if row.outcome.figures is not None else None
     return ", ".join([*words, *([f"held back by {'nothing' if held == 'none' else held}"] if held else [])])
-
-
-def _cells(row: TrialRow, is_best: bool) -> list[str]:
-    outcome = row.outcome
-    held = outcome.figures.bottleneck if outcome.figures is not None else None
-    figures = [_text(value) for value in (row.rate, row.gpu_s, row.joules)]
-    name = f"{outcome.variant.name} *" if is_best else outcome.variant.name
-    return [name, str(outcome.variant.total), *figures, (held or UNKNOWN).replace("_", " "), outcome.ended]
 
 
 def _text(value: Measure | None) -> str:

@@ -68,27 +68,21 @@ class TableLayout(Generic[R]):
 def layout(columns: Sequence[TableColumn[R]], width: int) -> TableLayout[R]:
     """Fit columns into ``width`` cells: the least important ones leave, the rest grow into what is left."""
     kept = list(columns)
-    while len(kept) > 1 and _needed(kept) > width:
+    while len(kept) > 1:
+        is_extra = max(column.rank for column in kept) >= _EXTRA
+        needed = sum(max(column.width, column.comfort if is_extra else 0) for column in kept) + len(kept) - 1
+        if needed <= width:
+            break
         kept.remove(max(reversed(kept), key=lambda column: column.rank))
     widths = [column.width for column in kept]
     left = width - sum(widths) - len(kept) + 1
     for most in ([column.comfort for column in kept], [column.grows for column in kept]):
-        left = _grow(widths, most, left)
+        # What is left goes to all that have less than their most, in turn.
+        while left > 0 and (growing := [at for at, wide in enumerate(widths) if wide < most[at]]):
+            for at in growing[:left]:
+                widths[at] += 1
+            left -= min(len(growing), left)
     return TableLayout(list(zip(kept, widths, strict=True)))
-
-
-def _needed(columns: Sequence[TableColumn[R]]) -> int:
-    is_extra = max(column.rank for column in columns) >= _EXTRA
-    return sum(max(column.width, column.comfort if is_extra else 0) for column in columns) + len(columns) - 1
-
-
-def _grow(widths: list[int], most: Sequence[int], left: int) -> int:
-    """Give what is ``left`` to all that have less than their ``most``, in turn; what is left then."""
-    while left > 0 and (growing := [at for at, width in enumerate(widths) if width < most[at]]):
-        for at in growing[:left]:
-            widths[at] += 1
-        left -= min(len(growing), left)
-    return left
 
 
 def sort_rows(rows: Sequence[R], column: TableColumn[R], *, reverse: bool) -> list[R]:

@@ -46,10 +46,6 @@ def _percent(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:.0f} %"
 
 
-def _megahertz(value: float | None) -> str:
-    return UNKNOWN if value is None else f"{value:.0f}"
-
-
 def columns(state: LiveState) -> Sequence[TableColumn[GpuRow]]:
     """Return what is shown of a GPU, from left to right."""
     rows = state.gpus()
@@ -77,7 +73,10 @@ def columns(state: LiveState) -> Sequence[TableColumn[GpuRow]]:
         TableColumn(
             "power", 5, _power, lambda row: row.now.power_w, rank=2, comfort=8, right=True, descending=True
         ),
-        amount("MHz", 5, lambda row: row.now.sm_clock_mhz, _megahertz, rank=5),
+        amount(
+            "MHz", 5, lambda row: row.now.sm_clock_mhz,
+            lambda clock_mhz: UNKNOWN if clock_mhz is None else f"{clock_mhz:.0f}", rank=5,
+        ),
         history(
             lambda row, most: row.history.values("gpu_util_pct", most), lambda _: 100,
             lambda row: row.util_max,

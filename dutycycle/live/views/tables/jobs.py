@@ -25,12 +25,8 @@ def values(job: JobRow, most: int) -> list[float]:
     each = [list(pod.gpu_history.values("gpu_util_pct", most)) for pod in job.pods.values()]
     length = max(map(len, each), default=0)
     padded = [[nan] * (length - len(series)) + series for series in each]
-    return [_mean(column) for column in zip(*padded, strict=True)]
-
-
-def _mean(column: Sequence[float]) -> float:
-    known = [value for value in column if not isnan(value)]
-    return sum(known) / len(known) if known else nan
+    known = [[value for value in column if not isnan(value)] for column in zip(*padded, strict=True)]
+    return [sum(column) / len(column) if column else nan for column in known]
 
 
 def columns(state: LiveState) -> Sequence[TableColumn[JobRow]]:

@@ -32,18 +32,6 @@ def _cpu(row: NodeRow, width: int) -> Line:
     )
 
 
-def _watts(value: Value) -> str:
-    return "" if value is None else f"{value:.0f}W"
-
-
-def _disk(row: NodeRow) -> Value:
-    return sum_of_known((row.now.disk_read_bytes_per_s, row.now.disk_write_bytes_per_s))
-
-
-def _network(row: NodeRow) -> Value:
-    return sum_of_known((row.now.net_rx_bytes_per_s, row.now.net_tx_bytes_per_s))
-
-
 def _count(value: Value) -> str:
     return f"{value:.0f}" if value else ""
 
@@ -63,12 +51,23 @@ def columns(state: LiveState) -> Sequence[TableColumn[NodeRow]]:
         ),
         amount("GPUs", 4, lambda row: len(gpus(row)), _count),
         use("GPU use", lambda row: mean_util(gpus(row)), lambda row: bool(gpus(row))),
-        amount("power", 6, lambda row: sum_of_known(gpu.now.power_w for gpu in gpus(row)), _watts, rank=3),
+        amount(
+            "power", 6, lambda row: sum_of_known(gpu.now.power_w for gpu in gpus(row)),
+            lambda power_w: "" if power_w is None else f"{power_w:.0f}W", rank=3,
+        ),
         TableColumn("CPU", 9, _cpu, lambda row: row.now.cpu_util_pct, comfort=14, grows=18, descending=True),
         amount("cores", 5, lambda row: row.now.cpu_count, _count, rank=5),
         memory(lambda row: row.now.mem_used_bytes, lambda row: row.now.mem_total_bytes),
-        amount("disk", 11, _disk, rate_text, rank=4),
-        amount("network", 11, _network, rate_text, rank=4),
+        amount(
+            "disk", 11,
+            lambda row: sum_of_known((row.now.disk_read_bytes_per_s, row.now.disk_write_bytes_per_s)),
+            rate_text, rank=4,
+        ),
+        amount(
+            "network", 11,
+            lambda row: sum_of_known((row.now.net_rx_bytes_per_s, row.now.net_tx_bytes_per_s)),
+            rate_text, rank=4,
+        ),
         history(
             lambda row, most: row.history.values("cpu_util_pct", most),
             lambda row: 100.0 * (row.now.cpu_count or 1), lambda row: row.util_max,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from dutycycle.live.model.state import LiveState
-from dutycycle.live.model.subjects import PodRow, Value
+from dutycycle.live.model.subjects import PodRow
 from dutycycle.live.views.findings import says
 from dutycycle.live.views.spans import Line
 from dutycycle.live.views.tables.columns import TableColumn
@@ -37,10 +37,6 @@ def top(row: PodRow) -> float:
     return 100 if row.main == "gpu_util_pct" else max(row.cpu_max or 0, 100)
 
 
-def _some_bytes(value: Value) -> str:
-    return "" if value is None else bytes_text(value)
-
-
 def columns(state: LiveState) -> Sequence[TableColumn[PodRow]]:
     """Return what is shown of a pod, from left to right."""
     node = TableColumn[PodRow](
@@ -57,7 +53,10 @@ def columns(state: LiveState) -> Sequence[TableColumn[PodRow]]:
             right=True, descending=True,
         ),
         use("GPU use", lambda row: row.gpu_util, lambda row: bool(row.gpus)),
-        amount("GPU mem", 9, lambda row: row.gpu_mem, _some_bytes, rank=2),
+        amount(
+            "GPU mem", 9, lambda row: row.gpu_mem,
+            lambda size: "" if size is None else bytes_text(size), rank=2,
+        ),
         amount("CPU", 7, lambda row: row.cpu, percent_text, rank=1),
         amount("CPU max", 7, lambda row: row.cpu_max, percent_text, rank=7),
         amount("memory", 9, lambda row: row.mem, bytes_text, rank=2),

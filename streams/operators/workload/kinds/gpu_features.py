@@ -93,7 +93,8 @@ def is_even(spans: Floats, tick_s: float, gpus: int, rhythm: float) -> bool:
     """Tell whether work shows nothing by which a training could be told from a server under constant load, or
     from a kernel in a loop: it never pauses, and memory stays as it is. Several GPUs that are nearly full are
     ranks that wait for one another. A ``rhythm`` shows steps, but not those of one GPU that is always full: a
-    loop has copies, too. ``spans`` as in ``gpu_features``.
+    loop has copies, too. Where memory is not known, nobody can say that it stays. ``spans`` as in
+    ``gpu_features``.
 
     What goes far below the usual counts, and twice: noise goes as far up as down, and once is how work
     begins. At any tick that is the same question, whether or not a pause is long enough to be caught."""
@@ -110,6 +111,8 @@ def is_even(spans: Floats, tick_s: float, gpus: int, rhythm: float) -> bool:
     if (gpus > 1 and usual >= _RANKS_PCT) or (rhythm >= _SURE and not (gpus <= 1 and usual >= _FULL_PCT)):
         return False
     memory = kept[_ROW["memory"]]
+    if np.isnan(memory).all():
+        return False
     moves = int((abs(np.diff(memory[~np.isnan(memory)])) >= 1).sum())
     pauses = int((kept[_ROW["least"]] < _PAUSE * usual).sum())
     return max(moves, pauses) < min(_PAUSES, 1 + int(busy.size) // _FEWEST)

@@ -317,6 +317,9 @@ def test_work_that_pauses_twice_or_whose_memory_moves_is_not_even(tick_s: int) -
     assert is_even(even_work(72, 2, tick_s, pauses=1), tick_s, 1, 0.0)
     assert not is_even(even_work(72, 2, tick_s, pauses=2), tick_s, 1, 0.0)
     assert not is_even(even_work(72, 2, tick_s, memory=300.0), tick_s, 1, 0.0)
+    assert not is_even(even_work(72, 2, tick_s, memory=np.nan), tick_s, 1, 0.0), (
+        "nobody knows whether it stays"
+    )
 
 
 def test_the_first_ticks_of_work_show_no_pause() -> None:

@@ -15,7 +15,7 @@ from dutycycle.report.facts import joules_text, of_peak, seconds_text
 from dutycycle.report.page import Report
 from dutycycle.report.phases import seconds_by_name
 from dutycycle.report.view import GpuView, HostView
-from dutycycle.traces.frames import Floats, FrameTicks, aligned, mean_of_known, total_of_known
+from dutycycle.traces.frames import Floats, aligned, mean_of_known, total_of_known
 from dutycycle.words import bytes_text, decimal_bytes, short_duration
 
 Better = Literal["less", "more", ""]
@@ -147,7 +147,7 @@ class _GriddedRun:
         gpus = [gpu.ticks for gpu in self._view.gpus if np.isfinite(gpu.ticks["gpu_util_pct"]).any()]
         if not any(np.isfinite(ticks["tensor_active_pct"]).any() for ticks in gpus):
             return
-        view, parts = self._view, [FrameTicks(ticks.times, layers_of(ticks)) for ticks in gpus]
+        view, parts = self._view, [replace(ticks, values=layers_of(ticks)) for ticks in gpus]
         for id_, layer in TIME_LAYERS.items():
             line = mean_of_known(aligned(parts, layer, view.first_ms, view.last_ms, self._step_ms))
             yield id_, Measure(float(np.nanmean(line)), error_of_mean(self._blocks(line)))
@@ -156,8 +156,7 @@ class _GriddedRun:
         """Yield tensor use as a share of peak, of models whose peak is known."""
         view = self._view
         parts = [
-            FrameTicks(gpu.ticks.times, {"of_peak": of_peak(gpu.ticks, gpu.traced.model)})
-            for gpu in view.gpus
+            replace(gpu.ticks, values={"of_peak": of_peak(gpu.ticks, gpu.traced.model)}) for gpu in view.gpus
         ]
         line = mean_of_known(aligned(parts, "of_peak", view.first_ms, view.last_ms, self._step_ms))
         if np.isfinite(line).any():

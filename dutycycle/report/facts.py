@@ -13,7 +13,7 @@ from dutycycle.contract.tensor_peak import peak_mhz
 from dutycycle.contract.units import JOULES_PER_KWH, sum_of_known, weighted_mean
 from dutycycle.report.charts.cycles import SeriesCycles, cycles_of
 from dutycycle.report.gather import Gathered, Plain
-from dutycycle.report.view import HostView, View, insights_of
+from dutycycle.report.view import GpuView, HostView, View, insights_of
 from dutycycle.traces.frames import Floats, FrameTicks, aligned, total_of_known
 from dutycycle.traces.processes import TracedProcess, figures, most_steps, named
 from dutycycle.words import bytes_text, decimal_bytes, evidence_figures, kind_words, short_duration
@@ -154,21 +154,11 @@ def _ended_after(gathered: Gathered, uid: str, ts_ms: int) -> str:
 def _use(gathered: Gathered, view: View, place: int) -> GpuUse:
     gpu = view.gpus[place]
     ticks, traced = gpu.ticks, gpu.traced
-    lasted = ticks.durations_s()
+    lasted = ticks.lasted_s
     util = ticks["gpu_util_pct"]
     working = ticks["working_pct"]
     known, judged = np.isfinite(util), np.isfinite(working)
     untouched = ticks["untouched"]
-    # Counted as in the ledger; unknown where nothing measured it.
-    energy_j: float | None = None
-    carried = (nan, 0.0, 0.0, nan, 0.0)
-    for counter_j, power_w, seconds in zip(
-        ticks["energy_j"].tolist(), ticks["power_w"].tolist(), lasted.tolist(), strict=True
-    ):
-        joules, *rest = joules_of_tick(counter_j, power_w, seconds, *carried)
-        carried = (rest[0], rest[1], rest[2], rest[3], rest[4])
-        if not isnan(joules):
-            energy_j = (energy_j or 0.0) + joules
     return GpuUse(
         name=gpu.name,
         node=traced.node,
@@ -178,7 +168,7 @@ def _use(gathered: Gathered, view: View, place: int) -> GpuUse:
         working_s=float((working * lasted)[judged].sum() / 100) if judged.any() else None,
         idle_s=float(lasted[known & (util < _IDLE_PCT)].sum()) if known.any() else None,
         untouched_s=(float(lasted[untouched == 1].sum()) if np.isfinite(untouched).any() else None),
-        energy_j=energy_j,
+        energy_j=_energy_j(gpu),
         util_mean=ticks.mean("gpu_util_pct"),
         util_max=ticks.most("gpu_util_high_pct"),
         sm_mean=ticks.mean("sm_active_pct"),
@@ -193,6 +183,23 @@ def _use(gathered: Gathered, view: View, place: int) -> GpuUse:
         temp_max=ticks.most("temp_c"),
         throttled=_throttled(gathered, ticks["throttle"]),
     )
+
+
+def _energy_j(gpu: GpuView) -> float | None:
+    """Return the energy of a GPU's ticks in the view, counted as in the ledger; None where nothing measured
+    it. Between them the counter goes on, for others."""
+    whole = gpu.traced.frame.between(int(gpu.ticks.times[0]), int(gpu.ticks.times[-1]))
+    energy_j: float | None = None
+    carried = (nan, 0.0, 0.0, nan, 0.0)
+    for counter_j, power_w, seconds, counts in zip(
+        whole["energy_j"].tolist(), whole["power_w"].tolist(), whole.lasted_s.tolist(),
+        np.isin(whole.times, gpu.ticks.times).tolist(), strict=True,
+    ):  # fmt: skip
+        joules, *rest = joules_of_tick(counter_j, power_w, seconds, *carried)
+        carried = (rest[0], rest[1], rest[2], rest[3], rest[4])
+        if counts and not isnan(joules):
+            energy_j = (energy_j or 0.0) + joules
+    return energy_j
 
 
 def of_peak(ticks: FrameTicks, model: str | None) -> Floats:

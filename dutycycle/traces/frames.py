@@ -34,45 +34,46 @@ class Frame:
         return self.during([(first_ms, last_ms)])
 
     def during(self, spans: Iterable[tuple[int, int]]) -> "FrameTicks":
-        """Return the same of several such times."""
+        """Return the same of several such times. A tick stands for as long as it does beside those that come
+        between these times."""
         times, first = np.unique(np.frombuffer(self._times, np.int64), return_index=True)
         chosen = np.zeros(len(times), np.bool_)
         for first_ms, last_ms in spans:
             chosen |= (times >= first_ms) & (times <= last_ms)
+        among = np.maximum.accumulate(chosen) & np.maximum.accumulate(chosen[::-1])[::-1]
+        steps = np.diff(times[among], prepend=times[among][:1])
+        step_ms = int(np.median(steps[1:])) if len(steps) > 1 else 0
+        steps[:1] = step_ms
+        lasted_s = np.minimum(steps, 2 * step_ms)[chosen[among]] / 1000.0
         values = {
             name: np.frombuffer(value, np.float64)[first][chosen] for name, value in self._values.items()
         }
-        return FrameTicks(times[chosen], values)
+        return FrameTicks(times[chosen], values, step_ms, lasted_s)
 
 
 @dataclass(frozen=True, slots=True)
 class FrameTicks:
     """Holds a part of a frame: ``times`` in Unix milliseconds, rising; ``values`` by column, NaN for
-    absent."""
+    absent.
+
+    ``step_ms``: the usual time between two ticks; 0 with fewer than two. ``lasted_s``: for how many seconds
+    each tick stands: since the one before, but two usual steps at most, so that a gap in the measurement is
+    not taken for what was measured after it.
+    """
 
     times: npt.NDArray[np.int64]
     values: Mapping[str, Floats]
+    step_ms: int
+    lasted_s: Floats
 
     def __getitem__(self, name: str) -> Floats:
         return self.values[name]
-
-    @property
-    def step_ms(self) -> int:
-        """Return the usual time between two ticks, in milliseconds; 0 with fewer than two."""
-        return int(np.median(np.diff(self.times))) if len(self.times) > 1 else 0
-
-    def durations_s(self) -> Floats:
-        """Return for how many seconds each tick stands: since the one before, but two usual steps at most, so
-        that a gap in the measurement is not taken for what was measured after it."""
-        step = self.step_ms
-        passed = np.diff(self.times, prepend=self.times[:1] - step)
-        return np.asarray(np.minimum(passed, 2 * step) / 1000.0)
 
     def total(self, name: str) -> float | None:
         """Return a rate per second over its time: how much in all; None where it was never measured."""
         values = self[name]
         known = np.isfinite(values)
-        return float((values * self.durations_s())[known].sum()) if known.any() else None
+        return float((values * self.lasted_s)[known].sum()) if known.any() else None
 
     def mean(self, name: str) -> float | None:
         """Return the mean, each tick for as long as it stands; None where it was never measured."""
@@ -81,7 +82,7 @@ class FrameTicks:
     def mean_of(self, values: Floats) -> float | None:
         """Return the same of ``values``, one a tick."""
         known = np.isfinite(values)
-        lasted = self.durations_s()[known]
+        lasted = self.lasted_s[known]
         if not lasted.any():
             return float(values[known].mean()) if known.any() else None
         return float(np.average(values[known], weights=lasted))
@@ -95,7 +96,7 @@ class FrameTicks:
         """Return the least value that was not exceeded for 95 % of the time; None where it was never
         measured."""
         known = np.isfinite(self[name])
-        values, lasted = self[name][known], self.durations_s()[known]
+        values, lasted = self[name][known], self.lasted_s[known]
         if not len(values):
             return None
         order = np.argsort(values, kind="stable")
@@ -179,8 +180,17 @@ def mean_of_known(rows: Floats) -> Floats:
 
 
 def total_of_known(rows: Floats) -> Floats:
-    """Give each step's sum in the same way."""
-    return _over_known(np.nansum, rows)
+    """Give each step's sum in the same way. While a row is not known between its first value and its last, it
+    counts with its mean: it is not known to be 0."""
+    known = np.isfinite(rows)
+    is_between = (
+        np.logical_or.accumulate(known, axis=1) & np.logical_or.accumulate(known[:, ::-1], axis=1)[:, ::-1]
+    )
+    filled = rows.copy()
+    for row, missing in zip(filled, is_between & ~known, strict=True):
+        if missing.any():
+            row[missing] = np.nanmean(row)
+    return np.where(known.any(axis=0), _over_known(np.nansum, filled), np.nan)
 
 
 def _over_known(of: Callable[..., Floats], rows: Floats) -> Floats:

@@ -1,6 +1,7 @@
 """Draws forecasts as they were made, beside what came."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from operator import attrgetter
 
 import numpy as np
@@ -50,7 +51,7 @@ def forecasts_of(gathered: Gathered, view: View) -> Iterator[Chart]:
             (of_cycle if repeats else fans).append(fan)
         first_ms = max(view.first_ms, view.last_ms - _SPAN_MS)
         recent = np.where(ticks.times >= first_ms, ticks[metric], np.nan)
-        points = points_of(view, FrameTicks(ticks.times, {metric: recent}), metric)
+        points = points_of(view, replace(ticks, values={metric: recent}), metric)
         runs_out = made[-1][1].get("exhausts_in_s")
         note = (
             "Forecasts as they were made, up to 5 minutes ahead; 90 % of what came was expected within a fan."

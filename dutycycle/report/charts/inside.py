@@ -1,5 +1,7 @@
 """Draws what GPUs do in use: where their time goes, and whether tensor cores or memory are the limit."""
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 
@@ -51,7 +53,7 @@ def time_chart(view: View) -> Chart | None:
     gpus = [*whole, *slices]
     if not gpus:
         return None
-    parts = [FrameTicks(ticks.times, layers_of(ticks)) for ticks in gpus]
+    parts = [replace(ticks, values=layers_of(ticks)) for ticks in gpus]
     step_ms = max(*(ticks.step_ms for ticks in gpus), -(-(view.last_ms - view.first_ms + 1) // POINTS), 1)
     lines = []
     for name, color in LAYERS.items():

@@ -76,6 +76,23 @@ def test_cores_of_pods_that_came_and_went_are_those_of_a_moment() -> None:
     assert figures["CPU"] == "mean 2.00 cores, p95 2.00, max 2.00 of one"
 
 
+def test_time_and_energy_of_a_gpu_are_those_of_the_jobs_pods_alone() -> None:
+    """Between two short pods of a job somebody else had the GPU."""
+    job = {"api_version": "v1", "kind": "Job", "name": "bert", "uid": "u"}
+    named = {"v": 1, "namespace": "ml", "node": "a", "phase": "Running", "job": job}
+    records = [record("pods", uid, {**named, "uid": uid, "name": uid}) for uid in ("p1", "p2")]
+    for at in range(60):
+        uid = "p1" if at < 2 else "p2" if at >= 58 else "p3"
+        power_w = 100 if uid != "p3" else 1000
+        energy_j = 5000 + 100 * at if at < 2 else 5100 + 1000 * (min(at, 57) - 1) + 100 * max(at - 57, 0)
+        used = gpu(0, gpu_util_pct=50, power_w=power_w, energy_j=energy_j,
+                   processes=[{"pid": 7, "pod_uid": uid}])  # fmt: skip
+        records.append(record("nvml-samples", "a", nvml(at, [used], ts_ms=1000 * (1_770_000_000 + at)), at))
+    gathered = gather_records(records, Settings())
+    (use,) = facts_of(gathered, view_of(gathered, job="bert"), Settings()).gpus
+    assert (use.seconds, use.busy_s, use.energy_j) == (4, 2, 300)
+
+
 def test_cost_and_energy_that_nobody_tells_are_not_0() -> None:
     def told(**fields: float) -> tuple[Facts, dict[str, str]]:
         samples = [

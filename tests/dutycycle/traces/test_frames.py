@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dutycycle.traces.frames import Frame, buckets
+from dutycycle.traces.frames import Frame, buckets, total_of_known
 
 NAN = float("nan")
 
@@ -71,3 +71,8 @@ def test_a_bucket_keeps_the_peak_and_the_dip_of_many_ticks() -> None:
 def test_a_bucket_without_a_tick_is_absent() -> None:
     found = buckets(np.array([0, 1000, 2000, 6000]), np.array([1.0, 1, NAN, 1]), 0, 6000, most=100)
     assert np.isnan(found.mean).tolist() == [False, False, True, True, True, True, False]
+
+
+def test_a_sum_counts_what_is_not_known_for_a_while_with_its_mean_and_what_is_over_not_at_all() -> None:
+    rows = np.array([[100, NAN, NAN, 300, NAN, NAN], [NAN, 10, NAN, 10, 10, NAN], [NAN] * 6])
+    np.testing.assert_array_equal(total_of_known(rows), [100, 210, NAN, 310, 10, NAN])

@@ -55,6 +55,7 @@ _NAMES_A_RUN = re.compile(r" - (?:system[./]|_[a-z])").search
 _MOST_MOMENTS = 10_000
 _LEAST_DOUBLES = 3
 _IS_A_NAME = re.compile(r"[A-Za-z].*|\d+(?:\.\d+){3}(?::\d+)?").fullmatch
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 _NO_TIME = "no column of time: name it (--columns time=NAME,…), or give --start, when the log begins"
 
 
@@ -454,9 +455,8 @@ class CsvReader:
         shared = fields_of_gpus.pop(None, {})
         ts_ms = self._read_time(cells, shared)
         node = shared.pop("node", None)
-        if node is not None and not re.fullmatch(NAME_PATTERN, node):
-            raise ValueError(f"{node!r} cannot name a node: give --node")
         if node is not None:
+            node = _name_of(node)
             self.notes.nodes.add(node)
         if fields_of_gpus:
             rows = [
@@ -556,6 +556,15 @@ def _read_or_none(column: Column, cell: str) -> float | None:
     except ValueError:
         return None
     return value
+
+
+def _name_of(machine: str) -> str:
+    """Give the name of a node for what a column calls a machine, such as ``10.0.0.1:9400`` or ``Server 1``.
+    Raises ``ValueError``."""
+    node = _NOT_IN_NAMES.sub("-", machine).strip("._-")
+    if not re.fullmatch(NAME_PATTERN, node):
+        raise ValueError(f"{machine!r} cannot name a node: give --node")
+    return node
 
 
 def _keep_one_run(cells: Sequence[str], meanings: dict[int, Meaning], chosen: Set[str | None]) -> None:

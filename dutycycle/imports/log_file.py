@@ -85,7 +85,8 @@ _OTHER_FORMATS = (
     (re.compile(r"=+ *ROCm").match,
      "is text of rocm-smi: give CSV with a heading, and --columns util=NAME,mem_used=NAME[MiB]"),
     (re.compile(r'\{"topic": ?"').match, "is a trace already: dutycycle replay FILE"),
-    (re.compile(r'\{"status": ?"(?:success|error)"|\{"(?:data": ?\{")?resultType"|\[?\{"metric": ?\{').match,
+    (re.compile(r'\{"status": ?"(?:success|error)"|\{"(?:data": ?\{")?resultType"'
+                r'|\[?\{"metric": ?\{.*\}, ?"values?": ?\[').match,
      "is an answer of Prometheus: see dutycycle record --from-prometheus"),
     (re.compile(r'\{.*"traceEvents"').match, "is a profile: dutycycle profile FILE"),
     (re.compile(r"# (HELP|TYPE) |[A-Za-z_:][\w:]*\{(?:\w+=\"[^\"]*\",? ?)+\} [-+\dNI]").match,
@@ -97,6 +98,11 @@ _OTHER_FORMATS = (
     (re.compile(r":W&B").match, "is a run of Weights & Biases: dutycycle import wandb FILE"),
 )  # fmt: skip
 """How a log begins that no reader reads, and what to do with it."""
+
+
+def _count_known(heading: str) -> int:
+    """Count the columns of a heading that are known."""
+    return sum(read_meaning(cell.strip(' "')) is not None for cell in _CELLS(heading))
 
 
 class LogFile:
@@ -168,7 +174,7 @@ class LogFile:
     def _encoding_of_heading(self, head: bytes) -> str:
         """Tell the encoding of a log that is in none of Unicode, by its heading. Raises ``DutycycleError``
         where none has a known word: whatever is said of its columns could not be read."""
-        heading = head.strip(_AROUND.encode()).splitlines()[0]
+        heading, *below = head.strip(_AROUND.encode()).splitlines()
         cells = _CELLS(heading.decode("cp1252", "replace"))
         is_heading = len(cells) > 1 and not any(map(_BEGINS_WITH_A_DIGIT, cells))
         if not is_heading or heading[:1] in b"[{" or not any(map(_NOT_WESTERN, cells)):
@@ -176,11 +182,12 @@ class LogFile:
         known = Counter[str]()
         for encoding in ("cp1252", *_OTHER_ENCODINGS):
             with suppress(UnicodeDecodeError):
-                words = [cell.strip(' "') for cell in _CELLS(heading.decode(encoding))]
-                known[encoding] = sum(read_meaning(word) is not None for word in words)
+                known[encoding] = _count_known(heading.decode(encoding))
         for encoding, words_known in known.most_common(1):
             if words_known:
                 return encoding
+        if any(_count_known(line.decode("cp1252", "replace")) for line in below):
+            return "cp1252"  # the heading stands below a title, in letters that all encodings have
         raise DutycycleError(
             f"{self.path}: its heading is neither in UTF-8 nor in a language that is known: convert it from "
             "the encoding that it was written in, such as SHIFT_JIS, GB18030, EUC-KR or KOI8-R: iconv -f "

@@ -24,7 +24,11 @@ _UUID = re.compile(
 ).fullmatch
 _OF_ALL = frozenset({"all", "avg", "average", "mean", "max", "min", "overall", "sum", "total"})
 """What stands in place of a GPU in a row that says something of all."""
-_MODEL = re.compile(r"(?:NVIDIA|AMD|Intel|Tesla|GeForce|Quadro|Radeon) .+", re.IGNORECASE).fullmatch
+_MODEL = re.compile(
+    r"(?!.*(?: \d|[#:(\[]\d\d?[)\]]?)$)(?:NVIDIA|AMD|Intel|Tesla|GeForce|Quadro|Radeon) .+",
+    re.IGNORECASE,
+).fullmatch
+"""Not one with a number of its own behind it, such as ``Tesla V100 0`` or ``Tesla V100 (1)``: that is a GPU."""
 _WRITTEN = {"mib": "MiB", "w": "W", "mhz": "MHz", "j": "J"}
 _LEAST_MIB, _MOST_MIB = 512, 2 * 1024 * 1024
 """No GPU that is measured has less memory, and none has yet more than a part of this."""

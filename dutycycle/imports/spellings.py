@@ -48,6 +48,8 @@ _SILENT = frozenset({
 })  # fmt: skip
 _UNITS = frozenset(unit for quantity in QUANTITIES.values() for unit in quantity.units if unit)
 _GPUS = ("gpu", "device", "cuda", "card")
+_LAST = 1000
+"""The rank of a column that counts where no other has its field."""
 
 _SPELLINGS = {
     "time": "time|unix time|wall time|time stamp|time utc|local time|elapsed|elapsed time|relative time"
@@ -152,7 +154,8 @@ def read_meaning(name: str) -> Meaning | None:
         words, behind = words[:-1], words[-1]
         field, rank = _FIELDS.get(frozenset(words), (None, 0))
     if field is None and names_gpu and gpu is None and set(words) <= {"id", "number", "num", "no"}:
-        field = "index"  # a column ``gpu``, or ``gpu_id``
+        # A column ``gpu``, or ``gpu_id``. Beside one of a number ``card`` is mostly the model.
+        field, rank = "index", _LAST if "card" in name.lower() else 0
     percentage = (unit or behind or "").lower() in ("%", "pct", "percent", "percentage", "ratio", "fraction")
     if percentage and field in _PERCENTAGES:
         field = _PERCENTAGES[field]

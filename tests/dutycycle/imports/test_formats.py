@@ -180,7 +180,7 @@ def test_a_wrong_line_of_dmon_takes_its_time() -> None:
             "no known GPU: index 'ERR!'",
         ),
         ("timestamp, gpu_uuid, pid, used_memory", "1605188891, GPU-a, [N/A], 5 MiB", "no known process: pid"),
-        ("timestamp, host, util", "1605188891, a b, 5", "'a b' cannot name a node"),
+        ("timestamp, host, util", "1605188891, .., 5", "'..' cannot name a node"),
         ("", "#Entity   GPUTL", "is the heading of dcgmi dmon: the format dcgm-dmon reads it"),
     ],
 )

@@ -882,6 +882,46 @@ def test_gpus_that_are_told_by_their_model_are_dealt_out(tmp_path: Path) -> None
     }  # fmt: skip
 
 
+def test_gpus_that_have_a_number_behind_their_model_are_told_by_it(tmp_path: Path) -> None:
+    """Also where one misses a tick."""
+    lines = [
+        f"{START_MS / 1000 + at},Tesla V100{behind},{use}"
+        for at in range(9) for use, behind in enumerate((" 0", " #1", " (12)", ":3")) if at != 2 * use
+    ]  # fmt: skip
+    log = write(tmp_path / "gpu-a.csv", ["time,gpu,util", *lines])
+    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 0
+    gpus = [gpu for one in records(tmp_path / "t.jsonl") for gpu in one["gpus"]]
+    assert {(gpu["uuid"], gpu["gpu_util_pct"]) for gpu in gpus} == {
+        ("Tesla V100 0", 0), ("Tesla V100 #1", 1), ("Tesla V100 (12)", 2), ("Tesla V100:3", 3)
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("heading", ["time,card,gpu,util", "time,card,index,util", "time,card,gpu_id,util"])
+def test_a_card_that_is_a_model_does_not_take_the_place_of_the_number(heading: str, tmp_path: Path) -> None:
+    lines = [f"{START_MS / 1000 + at},A100,{gpu},{10 + gpu}" for at in range(9) for gpu in range(2)]
+    log = write(tmp_path / "gpu-a.csv", [heading, *lines])
+    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 0
+    gpus = [gpu for one in records(tmp_path / "t.jsonl") for gpu in one["gpus"]]
+    assert {(gpu["index"], gpu["gpu_util_pct"]) for gpu in gpus} == {(0, 10), (1, 11)}
+
+
+@pytest.mark.parametrize(
+    ("machines", "nodes"),
+    [
+        (("10.0.0.1:9400", "10.0.0.2:9400"), {"10.0.0.1-9400", "10.0.0.2-9400"}),
+        (("Server 1", "Server 2"), {"Server-1", "Server-2"}),
+        (("DGX A100 (8x)", "fe80::1"), {"DGX-A100-8x", "fe80-1"}),
+    ],
+)
+def test_a_machine_that_has_no_name_of_a_host_gets_one(
+    machines: tuple[str, str], nodes: set[str], tmp_path: Path
+) -> None:
+    lines = [f"{START_MS / 1000 + at},{name},0,{at}" for at in range(3) for name in machines]
+    log = write(tmp_path / "all.csv", ["time,server,gpu,util", *lines])
+    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 0
+    assert {one["node"] for one in records(tmp_path / "t.jsonl")} == nodes
+
+
 @pytest.mark.parametrize("column", ["machine", "server", "host_ip"])
 def test_other_words_for_a_machine_are_known(column: str, tmp_path: Path) -> None:
     lines = [f"{START_MS / 1000 + at},10.0.0.{n},0,{n}" for at in range(3) for n in (1, 2)]

@@ -65,6 +65,20 @@ def test_an_encoding_that_is_not_known_is_named_with_its_mend(encoding: str, tmp
         read(tmp_path / "a", f"{words}\n2026-03-04 10:00:00,5\n".encode(encoding))
 
 
+@pytest.mark.parametrize("encoding", ["gb18030", "koi8-r"])
+def test_a_title_in_another_encoding_keeps_no_log_below_it_from_being_read(
+    encoding: str, tmp_path: Path
+) -> None:
+    title = {"gb18030": "监控日志, 服务器", "koi8-r": "Журнал, видеокарты"}[encoding]
+    lines = read(tmp_path / "a", f"{title}\ntime,index,util\n2026-03-04 10:00:00,0,5\n".encode(encoding))
+    assert [line for _, line in lines[1:]] == ["time,index,util\n", "2026-03-04 10:00:00,0,5\n"]
+
+
+def test_a_log_of_metrics_is_no_answer_of_prometheus(tmp_path: Path) -> None:
+    (line,) = read(tmp_path / "a", b'{"metric":{"gpu_util":5},"time":1772618400}\n')
+    assert "gpu_util" in line[1]
+
+
 @pytest.mark.parametrize(
     "text",
     [

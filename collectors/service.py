@@ -27,7 +27,7 @@ from dutycycle.kafka.reachability import Reachability
 from dutycycle.kafka.security import security_kwargs
 from dutycycle.telemetry import events
 from dutycycle.telemetry.events import SPOOL_DROPPED, STEPS_UNREACHABLE, Telemetry
-from dutycycle.telemetry.metrics import QUEUED, SPOOL_BYTES, SPOOL_RECORDS
+from dutycycle.telemetry.metrics import QUEUED, SPOOL_BYTES, SPOOL_LIMIT_BYTES, SPOOL_RECORDS
 
 _MEMORY_BYTES = 16 * 1024 * 1024
 _FLUSH_S = 5.0
@@ -53,6 +53,7 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
     telemetry.metrics.read(QUEUED, lambda: float(len(outbox)))
     telemetry.metrics.read(SPOOL_RECORDS, lambda: float(outbox.spooled))
     telemetry.metrics.read(SPOOL_BYTES, lambda: float(outbox.spooled_bytes))
+    telemetry.metrics.read(SPOOL_LIMIT_BYTES, lambda: float(settings.spool_bytes))
     telemetry.status.ready["publisher"] = publisher.readiness_error
     telemetry.status.remark = publisher.status_line
     telemetry.status.waiting = None

@@ -133,6 +133,9 @@ RECORDS_SENT = Metric("records_sent_total", "Records that the broker acknowledge
 QUEUED = Metric("queued_records", "Records that wait to be sent, in memory and on disk")
 SPOOL_RECORDS = Metric("spool_records", "Records on disk because the broker is unreachable")
 SPOOL_BYTES = Metric("spool_bytes", "Their bytes on disk")
+SPOOL_LIMIT_BYTES = Metric(
+    "spool_limit_bytes", "How many may be there, `DUTYCYCLE_SPOOL_BYTES`: beyond it the oldest are dropped"
+)
 
 # ``dutycycle up``.
 RESTARTS = Metric("restarts", "How often `dutycycle up` has restarted this process")
@@ -151,7 +154,7 @@ GROUPS: dict[str, tuple[Metric, ...]] = {
     "webhook": (WEBHOOK_PODS, WEBHOOK_SECONDS, PRIORITY_CLASSES),
     "collect": (
         TICKS, SOURCE_UP, SOURCE_RESTARTS, MEASURES, MEASURE_SECONDS, LAST_MEASURE_SECONDS, RECORDS_SENT,
-        QUEUED, SPOOL_RECORDS, SPOOL_BYTES,
+        QUEUED, SPOOL_RECORDS, SPOOL_BYTES, SPOOL_LIMIT_BYTES,
     ),
 }  # fmt: skip
 """Who serves what, in the order of the page."""

@@ -556,10 +556,10 @@ def test_the_page_asks_a_prometheus_for_the_past_where_one_is_named() -> None:
     assert given["DUTYCYCLE_PROMETHEUS"] == of["url"]
     assert given["DUTYCYCLE_PROMETHEUS_TOKEN_FILE"] == "/etc/dutycycle/prometheus/secret"
     assert given["DUTYCYCLE_PROMETHEUS_CA"] == "/etc/dutycycle/prometheus-ca/ca.crt"
-    without = FULL | {"web": FULL["web"] | {"prometheus": of | {"url": ""}}}
-    spec = pod_specs(render(without))["web"]
-    assert not [name for name in environment(spec["containers"][0]) if "PROMETHEUS" in name]
-    assert not [one for one in spec["volumes"] if "prometheus" in one["name"]]
+    for none in (of | {"url": ""}, None):  # None: as with --reuse-values of a release that had no such value
+        spec = pod_specs(render(FULL | {"web": FULL["web"] | {"prometheus": none}}))["web"]
+        assert not [name for name in environment(spec["containers"][0]) if "PROMETHEUS" in name]
+        assert not [one for one in spec["volumes"] if "prometheus" in one["name"]]
 
 
 @pytest.mark.parametrize(("given", "expected"), [("", None), ("fast", "fast"), ("-", "")])

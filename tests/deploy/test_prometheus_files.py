@@ -48,7 +48,6 @@ PIPELINE = {
     "no commits": ("DutycycleCommitsStand", series("snapshot_age_seconds"), "0+60x20", 10, 1),
     "no database": ("DutycycleSinkAway", series("sink_up", sink="records"), "1x2 0x20", 15, 1),
     "no source": ("DutycycleSourceDown", series("source_up", collector="nvml"), "0x20", 10, 1),
-    "spool": ("DutycycleSpoolFills", series("spool_bytes"), "0+30000000x20", 10, 1),
     "lost": ("DutycycleRecordsLost", series("spool_dropped_total"), "0x5 8x20", 8, 1),
     "samples lost": ("DutycycleRecordsLost", series("samples_dropped_total", reason="full"),
                      "0x5 8x20", 8, 1),
@@ -81,6 +80,20 @@ def test_alerts_of_the_pipeline(case: tuple[str, str, str, int, int], tmp_path: 
         "input_series": [{"series": name, "values": values}],
         "promql_expr_test": [
             {"expr": fires, "eval_time": f"{minute}m", "exp_samples": [{"labels": "{}", "value": alarms}]}
+        ],
+    }
+    judged(tmp_path, RULE_FOLDER / "pipeline.yml", test)
+
+
+@pytest.mark.parametrize(("limit", "alarms"), [(64_000_000, 1), (300_000_000, 0)])
+def test_a_spool_fills_by_its_own_limit(limit: int, alarms: int, tmp_path: Path) -> None:
+    fires = 'count(ALERTS{alertname="DutycycleSpoolFills",alertstate="firing"}) or vector(0)'
+    given = {"spool_bytes": "60000000x20", "spool_limit_bytes": f"{limit}x20"}
+    test = {
+        "interval": "1m",
+        "input_series": [{"series": series(name), "values": values} for name, values in given.items()],
+        "promql_expr_test": [
+            {"expr": fires, "eval_time": "10m", "exp_samples": [{"labels": "{}", "value": alarms}]}
         ],
     }
     judged(tmp_path, RULE_FOLDER / "pipeline.yml", test)

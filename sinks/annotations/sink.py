@@ -258,7 +258,8 @@ class AnnotationSink:
             self._plan.forbidden(target, refusal.until)
 
     async def _failed(self, target: Target, error: KubeError) -> None:
-        if error.reason != "timeout":
+        is_silence = _is_silence(error)
+        if not is_silence:
             self._silent = 0
         if isinstance(error, GoneError):
             # Should the object be there later, the next record tells.
@@ -274,8 +275,9 @@ class AnnotationSink:
         elif isinstance(error, BusyError):
             # Where nothing else would fare better, everything is held back for as long.
             self._telemetry.emit(WRITE_RETRIED, f"{target}: {error}", sink=self.name, reason=error.reason)
-            self._silent += error.reason == "timeout"
-            everything = error.everything or self._silent >= WRITERS  # it hangs, and not for one object alone
+            self._silent += is_silence
+            # It hangs or is away, and not for one object or kind alone.
+            everything = (error.everything and not is_silence) or self._silent >= WRITERS
             whose = None if everything else target
             failures = self._failures[whose] = self._failures.get(whose, 0) + 1
             backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, chance=self._chance, failures=failures - 1)
@@ -338,3 +340,10 @@ class AnnotationSink:
         self._origins.pop(target, None)
         self._failures.pop(target, None)
         self._told.discard(target)
+
+
+def _is_silence(error: KubeError) -> bool:
+    """Tell whether an answer fails to come that only answers to others tell from an API server that is
+    away: it hangs, or one behind it that serves a kind for it, an aggregated API, is not there (503 without
+    ``Retry-After``)."""
+    return error.reason == "timeout" or (error.reason == "503" and error.retry_after_s is None)

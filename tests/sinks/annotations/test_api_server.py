@@ -241,6 +241,35 @@ async def test_trouble_with_one_object_does_not_hold_the_others(api: FakeApi) ->
         await until(lambda: written(api, NODE))
 
 
+async def test_a_kind_whose_own_server_is_away_holds_no_other(api: FakeApi) -> None:
+    """The API server answers 503 for an aggregated API, without saying when to ask again."""
+    api.add(POD, "uid-1")
+    api.add(NODE, "n")
+    api.always = Trouble(503, body="service unavailable\n", path=POD)
+    rig, clock = Rig(), Clock()
+    async with annotating(api, rig, clock=clock) as work:
+        await work.take(made.pod_peaks())
+        await until(lambda: rig.count("write_retried") == 1)
+        await work.take(sample(K80))
+        await until(lambda: written(api, NODE))
+        assert rig.telemetry.conditions == {}
+
+
+async def test_a_server_that_is_away_for_all_holds_all(api: FakeApi) -> None:
+    for i in range(20):
+        api.add(POD.replace("uid-1", f"uid-{i}"), f"uid-{i}")
+    api.always = Trouble(503, body="<html>no backend</html>", path="")
+    rig = Rig()
+    async with annotating(api, rig) as work:
+        for i in range(20):
+            await work.take(made.pod_peaks(f"uid-{i}"))
+        await until(lambda: bool(rig.telemetry.conditions))
+        assert rig.count("write_retried") < 20
+        api.always = None
+        await work.written()
+        assert rig.telemetry.conditions == {}
+
+
 async def test_an_object_that_fails_for_ever_keeps_no_other_from_being_acknowledged(api: FakeApi) -> None:
     """A kind is left behind, and the webhook that converts its objects is gone."""
     api.add(POD, "uid-1")

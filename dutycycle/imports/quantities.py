@@ -28,7 +28,7 @@ _MODEL = re.compile(
     r"(?!.*(?: \d|[#:(\[]\d\d?[)\]]?)$)(?:NVIDIA|AMD|Intel|Tesla|GeForce|Quadro|Radeon) .+",
     re.IGNORECASE,
 ).fullmatch
-"""Not one with a number of its own behind it, such as ``Tesla V100 0`` or ``Tesla V100 (1)``: that is a GPU."""
+"""Not one with a number of its own behind it, such as ``Tesla V100 0`` or ``V100 (1)``: that is a GPU."""
 _WRITTEN = {"mib": "MiB", "w": "W", "mhz": "MHz", "j": "J"}
 _LEAST_MIB, _MOST_MIB = 512, 2 * 1024 * 1024
 """No GPU that is measured has less memory, and none has yet more than a part of this."""

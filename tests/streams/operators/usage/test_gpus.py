@@ -121,6 +121,18 @@ CASES: dict[str, tuple[dict[str, Any], dict[str | None, tuple[float, ...]]]] = {
         {"gpu_util_pct": None, "mig": HALF, "allocated": given("A", mig="m1")},
         {"A": (75, 75, 37.5, 742.5), None: (25, 25, 12.5, 247.5)},
     ),
+    "two were given it, the one without a process is known by name alone": (
+        {"processes": [process("A", 30)], "allocated": [*given("A"), {"namespace": "n", "pod": "b"}]},
+        {"A": (90, 90, 80, 990), None: (10, 10, 0, 0)},
+    ),
+    "two were given it, both are known by name alone, and one by its process too": (
+        {"processes": [process("A", 30)], "allocated": [{"namespace": "n", "pod": pod} for pod in "ab"]},
+        {"A": (90, 90, 80, 990), None: (10, 10, 0, 0)},
+    ),
+    "one was given it, known by name alone, and has a process": (
+        {"processes": [process("A", 30)], "allocated": [{"namespace": "n", "pod": "a"}] * 2},
+        {"A": (100, 100, 80, 990)},
+    ),
     "two were given a slice, one of them is known by name alone": (
         {"gpu_util_pct": None, "mig": HALF,
          "allocated": [*given("A", mig="m1"), {"namespace": "n", "pod": "b", "mig": "m1"}]},

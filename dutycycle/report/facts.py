@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from math import isnan, nan
+from math import inf, isnan, nan
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from dutycycle.contract.units import JOULES_PER_KWH, sum_of_known, weighted_mean
 from dutycycle.report.charts.cycles import SeriesCycles, cycles_of
 from dutycycle.report.gather import Gathered, Plain
 from dutycycle.report.view import GpuView, HostView, View, insights_of
-from dutycycle.traces.frames import Floats, FrameTicks, aligned, total_of_known
+from dutycycle.traces.frames import Floats, FrameTicks
 from dutycycle.traces.processes import TracedProcess, figures, most_steps, named
 from dutycycle.words import bytes_text, decimal_bytes, evidence_figures, kind_words, short_duration
 
@@ -342,22 +342,34 @@ def _inside(gpus: Sequence[GpuUse]) -> Iterator[tuple[str, str]]:
         yield "Tensor use of peak", f"{share:.0f} % (by activity and clock; padding counts, so it is no MFU)"
 
 
+def _cores(machines: Iterable[FrameTicks]) -> float | None:
+    """Return how many CPU cores machines used together, over the time in which any of them was there: of pods
+    that came and went those of each moment. One counts with its mean from its first value to its last, also
+    while it is not known. None where nothing is."""
+    used = there_ms = 0.0
+    until_ms = -inf
+    lives = []
+    for ticks in machines:
+        if (mean := ticks.mean("cpu_util_pct")) is not None:
+            times = ticks.times[np.isfinite(ticks["cpu_util_pct"])].tolist()
+            lives.append((times[0] - max(ticks.step_ms, 1), times[-1], mean / 100))
+    for first_ms, last_ms, cores in sorted(lives):
+        used += cores * (last_ms - first_ms)
+        there_ms += max(last_ms - max(first_ms, until_ms), 0)
+        until_ms = max(until_ms, last_ms)
+    return used / there_ms if lives else None
+
+
 def _machine_figures(view: View) -> Iterator[tuple[str, str]]:
     def each(machines: Iterable[HostView], name: str, how: str) -> list[float]:
         return [value for machine in machines if (value := getattr(machine.ticks, how)(name)) is not None]
 
     of = view.machines
     whose = "" if view.pods else " of the machine" if len(of) == 1 else " of the machines"
-    if each(of, "cpu_util_pct", "mean"):
-        # Of pods that came and went, what those of each moment used together.
-        step_ms = max(*(machine.ticks.step_ms for machine in of), 1)
-        rows = aligned(
-            (machine.ticks for machine in of), "cpu_util_pct", view.first_ms, view.last_ms, step_ms
-        )
-        mean = float(np.nanmean(total_of_known(rows))) / 100
+    if (cores := _cores([machine.ticks for machine in of])) is not None:
         p95, most = (max(each(of, "cpu_util_pct", how)) / 100 for how in ("p95", "most"))
         of_one = " of one" if len(of) > 1 else ""
-        yield f"CPU{whose}", f"mean {mean:.2f} cores, p95 {p95:.2f}, max {most:.2f}{of_one}"
+        yield f"CPU{whose}", f"mean {cores:.2f} cores, p95 {p95:.2f}, max {most:.2f}{of_one}"
     if memory := each(of, "mem_used_bytes", "most"):
         yield f"Host memory{whose}, max" + (" of one" if len(of) > 1 else ""), bytes_text(max(memory))
     prefix = "io" if view.pods else "disk"

@@ -1,6 +1,7 @@
 """The figures of a report, against what the trace was made of."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -62,18 +63,35 @@ def test_what_it_costs(gathered: Gathered) -> None:
     )
 
 
-def test_cores_of_pods_that_came_and_went_are_those_of_a_moment() -> None:
+@pytest.mark.parametrize(
+    ("first", "second", "gap", "cores"),
+    [
+        (range(30), range(30, 60), (), 2),
+        (range(60), range(60), range(20, 40), 4),
+        (range(30), range(600_000, 600_030), (), 2),
+        (range(60), range(30, 60), (), 3),
+    ],
+    ids=["one after the other", "one not known for a while", "a week between them", "one half of the time"],
+)
+def test_cores_of_pods_that_came_and_went_are_those_of_a_moment(
+    first: range, second: range, gap: Sequence[int], cores: float
+) -> None:
     job = {"api_version": "v1", "kind": "Job", "name": "bert", "uid": "u"}
     named = {"v": 1, "namespace": "ml", "node": "a", "phase": "Running", "job": job}
-    records = [record("pods", uid, {**named, "uid": uid, "name": uid}) for uid in ("p1", "p2")]
-    for at in range(60):
-        pod = {"uid": "p1" if at < 30 else "p2", "containers": [{"id": "c", "cpu_util_pct": 200}]}
-        sample = cgroup(at, {"cpu_util_pct": 200}, [pod], ts_ms=1000 * (1_770_000_000 + at))
+    lives = {"p1": first, "p2": second}
+    records = [record("pods", uid, {**named, "uid": uid, "name": uid}) for uid in lives]
+    for at in sorted({*first, *second}):
+        pods = [
+            {"uid": uid, "containers": [{"id": "c", "cpu_util_pct": 200}]}
+            for uid, life in lives.items()
+            if at in life and not (uid == "p2" and at in gap)
+        ]
+        sample = cgroup(at, {"cpu_util_pct": 400}, pods, ts_ms=1000 * (1_770_000_000 + at))
         records.append(record("cgroup-samples", "a", sample, at))
     gathered = gather_records(records, Settings())
     view = view_of(gathered, job="bert")
     figures = dict(key_figures(facts_of(gathered, view, Settings()), view))
-    assert figures["CPU"] == "mean 2.00 cores, p95 2.00, max 2.00 of one"
+    assert figures["CPU"] == f"mean {cores:.2f} cores, p95 2.00, max 2.00 of one"
 
 
 def test_time_and_energy_of_a_gpu_are_those_of_the_jobs_pods_alone() -> None:

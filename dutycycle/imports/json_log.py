@@ -29,6 +29,8 @@ _UUID = re.compile(r"(?:GPU|MIG)-[0-9a-fA-F]+-\S+").fullmatch
 _GPU_NUMBER = re.compile(r"(?:.*\.)?(?:gpu|device|card)s?[._ -]?(\d+)", re.IGNORECASE).fullmatch
 _IDENTITY = ("index", "uuid")
 _NO_FIGURES = frozenset({*_IDENTITY, "time", "date", "node", "model", "pid", "process_name"})
+_SHARED = _NO_FIGURES | {"mem_total_bytes", "power_limit_w"}
+"""What one value may say of all GPUs: another beside lists of them is a mean or of the host, perhaps."""
 _MOMENT = re.compile(r"\d{9,19}|\d{4}[-/.]\d\d[-/.]\d\d[ T]\d\d:\d\d.*").fullmatch
 """What may be the name of a row: seconds or less since 1970, or a time."""
 is_json = re.compile(r'[\[{]\s*($|[{"\]}])|\[\s*\[\s*($|["\d\]-])').match
@@ -143,9 +145,13 @@ def _of_each_place(record: dict[str, Any]) -> Iterator[dict[str, Any]]:
     if not fields - _NO_FIGURES or len(lengths) > 1 or 0 in lengths:
         yield record
         return
+    of_all = {
+        name: None for name in record.keys() - lists.keys()
+        if (meaning := read_meaning(name)) is not None and meaning.field not in _SHARED
+    }  # fmt: skip
     for place, cells in enumerate(zip(*lists.values(), strict=True)):
         number = {} if fields & {*_IDENTITY, "time"} else {"index": place}
-        yield number | record | dict(zip(lists, cells, strict=True))
+        yield number | record | of_all | dict(zip(lists, cells, strict=True))
 
 
 def _of_hosts(hosts: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:

@@ -855,6 +855,19 @@ def test_gpus_of_a_moment_in_one_object_are_several(content: Any, tmp_path: Path
     assert [(gpu["index"], gpu["gpu_util_pct"]) for gpu in (first, second)] == [(0, 10), (1, 90)]
 
 
+def test_one_figure_beside_lists_of_gpus_is_of_none_of_them(tmp_path: Path) -> None:
+    content = {**_AT, "power_draw": [50, 60], "gpu_util": 75, "memory_total": 24576}
+    log = write(tmp_path / "all.json", [orjson.dumps(content).decode()])
+    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 0
+    ((first, second),) = (one["gpus"] for one in records(tmp_path / "t.jsonl"))
+    assert (first["power_w"], second["power_w"], first["mem_total_bytes"]) == (
+        50,
+        60,
+        second["mem_total_bytes"],
+    )
+    assert "gpu_util_pct" not in first | second
+
+
 def test_lists_of_figures_beside_a_list_of_times_are_of_these(tmp_path: Path) -> None:
     times = [START_MS / 1000 + at for at in range(3)]
     content = {"run": "a", "time": times, "gpu_util": [10, 20, 30]}

@@ -45,8 +45,9 @@ those between are passed over undecoded."""
 _SAMPLE_WAITS = 10
 """After so many intervals without a sample of a node, what was found about its GPUs is given up."""
 _MOST_FAILURES = 12
-"""After so many in a row, some seven minutes, the records of an object that fails alone count as done: a kind
-whose conversion webhook is gone for good would keep all of its partition from being acknowledged."""
+"""After so many in a row, some seven minutes, the records of an object that fails while others are written
+count as done: a kind whose conversion webhook is gone for good would keep all of its partition from being
+acknowledged. An API server that can write nothing, as its etcd is full, is waited for."""
 _FIRST_PAUSE_S = 1.0
 _DRAIN_S = 5.0
 _LOOK_S = 1.0
@@ -97,6 +98,9 @@ class AnnotationSink:
         self._plan = WritePlan(policy.interval_s, policy.most)
         self._origins: dict[Target, ConsumerRecord] = {}
         self._failures: dict[Target | None, int] = {}
+        self._patches = 0
+        self._patches_before: dict[Target, int] = {}
+        """Of objects that fail: how many objects had been written when that began."""
         self._told: set[Target] = set()
         self._sampled: dict[str, int] = {}
         self._wake = asyncio.Event()
@@ -163,7 +167,7 @@ class AnnotationSink:
         self._forbidden.forget()
         for writer in self._beside:
             writer.forget()
-        for memory in (self._origins, self._failures, self._told, self._sampled):
+        for memory in (self._origins, self._failures, self._patches_before, self._told, self._sampled):
             memory.clear()
         self._wake.set()
 
@@ -285,7 +289,8 @@ class AnnotationSink:
             if everything:
                 self._telemetry.raise_condition(SINK_AWAY, self.name, f"{error}; trying again")
                 self._plan.hold(until)
-            if everything or failures < _MOST_FAILURES:
+            is_alone = self._patches > self._patches_before.setdefault(target, self._patches)
+            if everything or failures < _MOST_FAILURES or not is_alone:
                 self._plan.failed(target, until)
             elif await self._send_letter(target, error):
                 self._plan.forbidden(target, until)
@@ -294,12 +299,14 @@ class AnnotationSink:
 
     def _succeeded(self, target: Target, written: Written | None) -> None:
         self._failures.pop(target, None)
+        self._patches_before.pop(target, None)
         self._told.discard(target)
         if written is None:
             self._plan.skipped(target, self._clock())
             return
         self._plan.written(target, self._clock(), written.changed)
         if written.sent:
+            self._patches += 1
             count_writes(self._telemetry, self.name)
         if self._plan.is_over(target):
             self._forget(target)
@@ -339,6 +346,7 @@ class AnnotationSink:
         self._writer.forget(target)
         self._origins.pop(target, None)
         self._failures.pop(target, None)
+        self._patches_before.pop(target, None)
         self._told.discard(target)
 
 

@@ -299,6 +299,31 @@ async def test_an_object_that_fails_for_ever_keeps_no_other_from_being_acknowled
     assert written(api, other)
 
 
+async def test_a_server_that_can_write_nothing_for_long_is_waited_for(api: FakeApi) -> None:
+    """Its etcd is full: it reads, and each write fails."""
+    api.add(POD, "uid-1")
+    api.add(POD.replace("uid-1", "uid-2"), "uid-2")
+    says = '{"message":"etcdserver: mvcc: database space exceeded"}'
+    api.always = Trouble(500, body=says, path="", method="PATCH")
+    rig, clock = Rig(), Clock()
+
+    def failed(times: int) -> bool:
+        return rig.count("write_retried") >= times
+
+    async with annotating(api, rig, clock=clock) as work:
+        await work.take(made.pod_peaks(final=True))
+        for failures in range(1, 40):
+            await until(partial(failed, failures))
+            clock.now_s += 120
+            await work.take(made.pod_peaks("uid-2"))
+        assert (work.acknowledged(), rig.port.dead_letters) == ({}, [])
+        api.always = None
+        clock.now_s += 120
+        await work.take(made.pod_peaks("uid-2"))
+        await work.written()
+    assert written(api, POD)
+
+
 async def test_many_objects_keep_to_few_connections(api: FakeApi) -> None:
     for i in range(40):
         api.add(f"/api/v1/namespaces/default/pods/pod-of-uid-{i}", f"uid-{i}")

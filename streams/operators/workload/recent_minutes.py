@@ -266,7 +266,8 @@ class RecentMinutes:
             now = None if of_gpu is None else gpu_kind_probabilities(of_gpu, self._rhythm, tried)
         else:
             now = kind_probabilities(seen)
-        if now is not None and gpu.period_metric == _STEPS_INSIDE:
+        has_steps_inside = gpu.period_metric == _STEPS_INSIDE
+        if now is not None and has_steps_inside:
             now = with_steps_inside(now, period_confidence)
         before = self._probabilities
         published = None if self.debouncer.published is None else self.debouncer.published.kind
@@ -281,7 +282,8 @@ class RecentMinutes:
             return KindEstimate(UNKNOWN_KIND, NOTHING_KNOWN)
         if seen is None:
             kind = choose_gpu_kind(self._probabilities, published, self._history, rhythm=self._rhythm)
-            if kind.kind == _TRAINING and is_even(self._history.values(), self._tick_s, gpus, self._rhythm):
+            is_doubtful = kind.kind == _TRAINING and not has_steps_inside
+            if is_doubtful and is_even(self._history.values(), self._tick_s, gpus, self._rhythm):
                 return KindEstimate(UNKNOWN_KIND, 1 - kind.confidence)
             if kind.kind == IDLE and not is_unused(values, self._tick_s):
                 return KindEstimate(UNKNOWN_KIND, 1 - kind.confidence)

@@ -165,7 +165,7 @@ _RULES: dict[str, Object] = {
         )
     ),
     "topicPrefix": _matching("[A-Za-z0-9._-]{0,200}"),
-    "url": _matching(r"|https?://.+"),
+    "url": _matching(r"|https?://[^\s#]+"),
     "updateStrategy": _object(
         type=_one_of("RollingUpdate", "OnDelete"),
         rollingUpdate=_object(maxUnavailable=_AT_ONCE, maxSurge=_AT_ONCE),

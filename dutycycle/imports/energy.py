@@ -4,7 +4,7 @@ it."""
 from collections.abc import Set
 from dataclasses import dataclass, field
 
-from dutycycle.contract.energy import LEAST_STEPS, agrees, unit_of
+from dutycycle.contract.energy import LEAST_STEPS, EnergyGrowth, agrees, unit_of
 from dutycycle.contract.metering import LEAST_DRAWN_W
 from dutycycle.contract.records.samples import Gpu
 
@@ -19,16 +19,13 @@ _LEAST_W, _MOST_W = 0.5, 10_000.0
 class _Growth:
     """Adds up by how much counters grew, and the power of the same time.
 
-    ``with_power``, ``steps_with_power``: what they grew by while power is known too, in joules as they were
-    read, and how often.
+    ``with_power``: while power is known too, in joules as they were read.
     """
 
     grown: float = 0.0
     seconds: float = 0.0
-    with_power: float = 0.0
-    by_power: float = 0.0
     steps: int = 0
-    steps_with_power: int = 0
+    with_power: EnergyGrowth = field(default_factory=EnergyGrowth)
 
     def add(self, seconds: float, grown: float, power_w: float | None) -> None:
         """Add a step. A log may begin with its newest row; a counter that fell began anew."""
@@ -40,9 +37,7 @@ class _Growth:
         self.seconds += seconds
         self.steps += grown > 0
         if power_w is not None:
-            self.with_power += grown
-            self.by_power += power_w * seconds
-            self.steps_with_power += grown > 0
+            self.with_power.add(grown, power_w * seconds)
 
     def add_all(self, other: "_Growth") -> None:
         """Add the steps of other counters."""
@@ -56,12 +51,13 @@ class _Growth:
             return None
         watts, unit = self.grown / self.seconds, None
         # A log that seldom tells the power may do so whenever its counter stands still.
-        if self.by_power > 0 and self.steps_with_power >= LEAST_STEPS:
-            if agrees(self.with_power, self.by_power):
+        if self.with_power.tells_unit:
+            energy, by_power_j = self.with_power.energy, self.with_power.by_power_j
+            if agrees(energy, by_power_j):
                 return None
             if len(factors) == 1:
-                unit = unit_of(self.with_power / min(factors), self.by_power)
-            what = f"{self.with_power:.3g} J where the power says {self.by_power:.3g} J"
+                unit = unit_of(energy / min(factors), by_power_j)
+            what = f"{energy:.3g} J where the power says {by_power_j:.3g} J"
         elif _LEAST_W <= watts <= _MOST_W:
             return None
         else:

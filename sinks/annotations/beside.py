@@ -36,7 +36,7 @@ class BesideWriter(ABC, Generic[T]):
         self._lacking = MissingPermissions(self.kind.name, telemetry)
         self._held_until = NEVER
         self._postponed: dict[str, float] = {}
-        """What is not tried before this moment, by its label."""
+        """Says before which moment what is due is not tried, by its label."""
 
     def sampled(self, node: str, ts_ms: int) -> None:
         """Note that a sample of the node was measured at ``ts_ms``."""

@@ -39,7 +39,7 @@ class NodeLabels(BesideWriter[_Labels]):
         self._sampled_at: dict[str, float] = {}
         self._throttled_at: dict[str, float] = {}
         self._written: dict[str, tuple[Mapping[str, bool], float]] = {}
-        """The labels of a node, and until when they count as being there."""
+        """Holds the labels of a node, and until when they count as being there."""
         self._not_before: dict[str, float] = {}
 
     def sampled(self, node: str, ts_ms: int) -> None:

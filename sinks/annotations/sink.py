@@ -100,7 +100,7 @@ class AnnotationSink:
         self._failures: dict[Target | None, int] = {}
         self._patches = 0
         self._patches_before: dict[Target, int] = {}
-        """Of objects that fail: how many objects had been written when that began."""
+        """Says of objects that fail how many objects had been written when that began."""
         self._told: set[Target] = set()
         self._sampled: dict[str, int] = {}
         self._wake = asyncio.Event()

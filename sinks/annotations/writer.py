@@ -52,7 +52,7 @@ class AnnotationWriter:
         self._clock = clock
         self._present: dict[Target, Present] = {}
         self._fresh_until: dict[Target, float] = {}
-        """Of nodes: until when what they carry is not read again."""
+        """Says of nodes until when what they carry is not read again."""
         self._full: set[Target] = set()
         """Of which it was told that not all fits."""
         self._generation = 0

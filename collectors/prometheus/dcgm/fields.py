@@ -16,7 +16,7 @@ from typing import NamedTuple
 from collectors.prometheus.identity.labels import Target, target_of
 from collectors.prometheus.series import ScrapedSeries, SeriesLabels
 from dutycycle.contract.catalogue import GPU_ROWS, LIMITS, MIB, PCT
-from dutycycle.contract.energy import LEAST_STEPS, UNITS_J, agrees, unit_of
+from dutycycle.contract.energy import UNITS_J, EnergyGrowth, agrees, unit_of
 from dutycycle.contract.errors import SettingError, did_you_mean
 
 _BLANKS = frozenset({*range(0x7FFFFFF0, 0x7FFFFFF4), *(2.0**47 + n for n in range(4)), float(2**63 - 16)})
@@ -192,16 +192,16 @@ class Vocabulary:
             elif self.field_of(name) == "energy_j" and (name, *target) not in self._of_target:
                 counters[name, *target].append((scraped, of_gpu))
         for counter, of in counters.items():
-            by_gpu: dict[str, _Grown] = defaultdict(_Grown)
+            by_gpu: dict[str, EnergyGrowth] = defaultdict(EnergyGrowth)
             for scraped, of_gpu in of:
                 for step in _steps(scraped, fmean(of_gpu)) if of_gpu else ():
                     by_gpu[scraped.labels.get("UUID", "")].add(*step)
-            usual, every = self._fields[counter[0]].factor, sum(by_gpu.values(), _Grown())
+            usual, every = self._fields[counter[0]].factor, sum(by_gpu.values(), EnergyGrowth())
             if not every.tells_unit:
                 continue
             alone = {uuid: grown for uuid, grown in by_gpu.items() if grown.tells_unit}
             # The unit of most GPUs: an odd one spoils the sum, which counts where each grows too seldom.
-            factors = Counter(grown.factor(usual) for grown in alone.values() or [every])
+            factors = Counter(_energy_factor(grown, usual) for grown in alone.values() or [every])
             factor = max(factors, key=lambda factor: (factors[factor], factor == usual))
             self._of_target[counter] = factor
             odd = {
@@ -263,36 +263,12 @@ class Vocabulary:
         return self._labels.get(name) or _SPELLINGS.get(name.replace("_", "").lower(), name)
 
 
-@dataclass(slots=True)
-class _Grown:
-    """Adds up by how much counters of energy grew, in their own unit, and the joules that the power says."""
-
-    energy: float = 0.0
-    by_power_j: float = 0.0
-    steps: int = 0
-
-    def add(self, grown: float, joules: float) -> None:
-        """Add a step."""
-        self.energy += grown
-        self.by_power_j += joules
-        self.steps += grown > 0
-
-    def __add__(self, other: "_Grown") -> "_Grown":
-        return _Grown(
-            self.energy + other.energy, self.by_power_j + other.by_power_j, self.steps + other.steps
-        )
-
-    @property
-    def tells_unit(self) -> bool:
-        """Tell whether it grew often enough. A power of 0 is none that was measured, for a GPU that counts
-        energy."""
-        return self.steps >= LEAST_STEPS and self.by_power_j > 0
-
-    def factor(self, usual: float) -> float:
-        """Return by what it is multiplied for joules: ``usual``, or by the unit that fits; 0 for none."""
-        if agrees(self.energy * usual, self.by_power_j):
-            return usual
-        return UNITS_J.get(unit_of(self.energy, self.by_power_j) or "", 0.0)
+def _energy_factor(growth: EnergyGrowth, usual: float) -> float:
+    """Return by what counters that grew so are multiplied for joules: ``usual``, or by the unit that fits; 0
+    for none."""
+    if agrees(growth.energy * usual, growth.by_power_j):
+        return usual
+    return UNITS_J.get(unit_of(growth.energy, growth.by_power_j) or "", 0.0)
 
 
 def _steps(counter: ScrapedSeries, watts: float) -> Iterator[tuple[float, float]]:

@@ -74,7 +74,7 @@ class NodeGpus:
         self._node = node
         self._gpus: dict[str, _Gpu] = {}
         self._closed: list[ClosedWindow] = []
-        """Those whose maxima are not looked at yet."""
+        """Holds those whose maxima are not looked at yet."""
         self._since_ms, self._ts_ms, self._part_ms = -1, 0, 0
         """When the first of its windows began and the last ended, and the latter in the last part."""
         self._places: list[tuple[str, str]] = []

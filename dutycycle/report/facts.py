@@ -42,6 +42,8 @@ class GpuUse:
     node: str
     model: str | None
     seconds: float
+    known_s: float
+    """Of its seconds those of which the utilization is known."""
     busy_s: float | None
     working_s: float | None
     """Of the busy time, that in which it worked and did not wait (``contract.records.hours``)."""
@@ -99,8 +101,8 @@ class Facts:
 
     @property
     def util_mean(self) -> float | None:
-        """Return the mean utilization over the GPUs, each for as long as it was there."""
-        return weighted_mean((gpu.util_mean, gpu.seconds) for gpu in self.gpus)
+        """Return the mean utilization over the GPUs, each for as long as it is known."""
+        return weighted_mean((gpu.util_mean, gpu.known_s) for gpu in self.gpus)
 
 
 def facts_of(gathered: Gathered, view: View, settings: Settings) -> Facts:
@@ -164,6 +166,7 @@ def _use(gathered: Gathered, view: View, place: int) -> GpuUse:
         node=traced.node,
         model=traced.model,
         seconds=float(lasted.sum()),
+        known_s=float(lasted[known].sum()),
         busy_s=float((util * lasted)[known].sum() / 100) if known.any() else None,
         working_s=float((working * lasted)[judged].sum() / 100) if judged.any() else None,
         idle_s=float(lasted[known & (util < _IDLE_PCT)].sum()) if known.any() else None,
@@ -239,8 +242,8 @@ def _verdicts(gathered: Gathered, view: View) -> Iterator[Verdict]:
         ends = [insight["ts_ms"] for insight in insights[1:]] + [view.last_ms]
         for number, (insight, end_ms) in enumerate(zip(insights, ends, strict=True)):
             what = insight["kind"], insight["bottleneck"]
-            begin_ms = insight["since_ms"] if number == 0 else insight["ts_ms"]
-            lasted[what] = lasted.get(what, 0.0) + max(end_ms - begin_ms, 0) / 1000
+            begin_ms = max(insight["since_ms"] if number == 0 else insight["ts_ms"], view.first_ms)
+            lasted[what] = lasted.get(what, 0.0) + max(min(end_ms, view.last_ms) - begin_ms, 0) / 1000
             newest[what] = insight
         best = max(lasted, key=lambda what: (*_says(*what), lasted[what]))
         every = [of for insight in insights for of in insight.get("anomalies", ())]
@@ -289,8 +292,8 @@ def key_figures(facts: Facts, view: View) -> Iterator[tuple[str, str]]:
         models = Counter(gpu.model or "GPU" for gpu in facts.gpus)
         yield "GPUs", ", ".join(f"{count} × {model}" for model, count in models.items())
         seconds, busy = facts.total("seconds") or 0.0, facts.total("busy_s")
-        told_s = sum(gpu.seconds for gpu in facts.gpus if gpu.busy_s is not None)
-        part = "" if told_s == seconds else f" of {seconds_text(told_s)} of which that is known"
+        known_s = sum(gpu.known_s for gpu in facts.gpus)
+        part = "" if known_s == seconds else f" of {seconds_text(known_s)} of which that is known"
         yield (
             "GPU time",
             seconds_text(seconds) + ("" if busy is None else f", busy {seconds_text(busy)}{part}"),

@@ -47,6 +47,8 @@ HOST_COLUMNS = tuple(name for name in HOST_METRICS if name not in CAPACITIES)
 POD_COLUMNS = tuple(name for name in POD_CGROUP_METRICS if name not in CAPACITIES)
 _SUMMED = tuple(name for name in POD_COLUMNS if name in CONTAINER_METRICS and name != "cpu_throttled_pct")
 _TRENDS_KEPT = 48
+GpuKey = tuple[str, str]
+"""Names a GPU by its node and uuid: a uuid that is made of an index is on every node."""
 Plain = dict[str, Any]
 
 
@@ -98,7 +100,7 @@ class TracedHost:
 class Gathered:
     """Gathers all that a report may need of a trace. What derived records say is kept as plain objects."""
 
-    gpus: dict[tuple[str, str], TracedGpu] = field(default_factory=dict)
+    gpus: dict[GpuKey, TracedGpu] = field(default_factory=dict)
     hosts: dict[str, TracedHost] = field(default_factory=dict)
     pods: dict[str, Frame] = field(default_factory=lambda: defaultdict(lambda: Frame(POD_COLUMNS)))
     identities: dict[str, Pod] = field(default_factory=dict)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from dutycycle.contract.errors import NotMeasuredError
 from dutycycle.contract.records.pods import JobRef, Pod
-from dutycycle.report.gather import Gathered, Plain, TracedGpu
+from dutycycle.report.gather import Gathered, GpuKey, Plain, TracedGpu
 from dutycycle.traces.frames import Frame, FrameTicks
 from dutycycle.traces.subject import NAMED, TraceSubject, qualified, subject_of
 
@@ -104,7 +104,7 @@ def _everything(gathered: Gathered, first_ms: int, last_ms: int) -> View:
         gpus=_gpu_views(
             gathered,
             {key: [(first_ms, last_ms)] for key in gathered.gpus},
-            _nodes_of(gathered.gpus.values()),
+            _nodes_of(gathered.gpus),
         ),
         pods=[],
         hosts=_host_views(gathered, nodes, first_ms, last_ms),
@@ -149,7 +149,7 @@ def _of_subject(gathered: Gathered, subject: TraceSubject) -> View:
         title=title,
         first_ms=first_ms,
         last_ms=last_ms,
-        gpus=_gpu_views(gathered, had, _ranks_of(mine.values(), subject)),
+        gpus=_gpu_views(gathered, had, _ranks_of(mine, subject)),
         pods=pods,
         hosts=_host_views(gathered, nodes, first_ms, last_ms),
         subjects=subjects,
@@ -186,39 +186,36 @@ def _span_of(chosen: Sequence[Pod], gpus: Iterable[TracedGpu], cgroups: Mapping[
 
 
 def _gpu_views(
-    gathered: Gathered, had: Mapping[tuple[str, str], Sequence[Span]], names: Mapping[str, str]
+    gathered: Gathered, had: Mapping[GpuKey, Sequence[Span]], names: Mapping[GpuKey, str]
 ) -> list[GpuView]:
-    """Return GPUs in the order of ``names``: what to call the node, or the rank, of each GPU by its uuid.
-    ``had``: the times of each that count."""
+    """Return GPUs in the order of ``names``: what to call the node, or the rank, of each GPU. ``had``: the
+    times of each that count."""
     places = list(names.values())
-    gpus = sorted(
-        ((gathered.gpus[key], spans) for key, spans in had.items()),
-        key=lambda item: (places.index(names[item[0].uuid]), item[0].node, item[0].index),
-    )
+    keys = sorted(had, key=lambda key: (places.index(names[key]), key[0], gathered.gpus[key].index))
     several = len(set(places)) > 1
     return [
-        GpuView(f"{names[gpu.uuid]} gpu {gpu.index}" if several else f"gpu {gpu.index}", gpu, ticks)
-        for gpu, spans in gpus
-        if len((ticks := gpu.frame.during(spans)).times)
+        GpuView(f"{names[key]} gpu {gpu.index}" if several else f"gpu {gpu.index}", gpu, ticks)
+        for key in keys
+        if len((ticks := (gpu := gathered.gpus[key]).frame.during(had[key])).times)
     ]
 
 
-def _nodes_of(gpus: Iterable[TracedGpu]) -> dict[str, str]:
-    return {gpu.uuid: gpu.node for gpu in sorted(gpus, key=lambda gpu: gpu.node)}
+def _nodes_of(gpus: Iterable[GpuKey]) -> dict[GpuKey, str]:
+    return {key: key[0] for key in sorted(gpus)}
 
 
-def _ranks_of(gpus: Collection[TracedGpu], subject: TraceSubject) -> dict[str, str]:
+def _ranks_of(gpus: Mapping[GpuKey, TracedGpu], subject: TraceSubject) -> dict[GpuKey, str]:
     """Return of each GPU the role and number of the pod that used it, such as "worker 3"; its node if a pod
     has no number, or two GPUs would have one name."""
     pods = sorted(subject.pods, key=_replica)
     names = {
-        gpu.uuid: f"{ranked.job.role or 'rank'} {ranked.job.replica}"
+        key: f"{ranked.job.role or 'rank'} {ranked.job.replica}"
         for ranked in pods
         if ranked.job is not None and ranked.job.replica is not None
-        for gpu in gpus
+        for key, gpu in gpus.items()
         if ranked.uid in gpu.users
     }
-    distinct = {(names.get(gpu.uuid), gpu.index) for gpu in gpus}
+    distinct = {(names.get(key), gpu.index) for key, gpu in gpus.items()}
     return names if len(names) == len(distinct) == len(gpus) else _nodes_of(gpus)
 
 

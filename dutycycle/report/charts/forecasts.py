@@ -20,13 +20,14 @@ _SPAN_MS = 20 * 60_000
 
 
 def forecasts_of(gathered: Gathered, view: View) -> Iterator[Chart]:
-    """Yield the last forecasts of each subject that is forecast here, as fans."""
+    """Yield the last forecasts of each subject that is forecast here, as fans: those of the view's time."""
+    first_ms = max(view.first_ms, view.last_ms - _SPAN_MS)
     for key, name, ticks, metric, title in _forecast_subjects(view):
         records = [orjson.loads(data) for data in gathered.trends.get(key, ())]
         made = [
             (record["ts_ms"], record["metrics"][metric]) for record in records if metric in record["metrics"]
         ]
-        made = [pair for pair in made if pair[1].get("forecast") and pair[0] >= view.last_ms - _SPAN_MS]
+        made = [pair for pair in made if pair[1].get("forecast") and first_ms <= pair[0] <= view.last_ms]
         if not made:
             continue
         unit, scale = unit_of("bytes" if "bytes" in metric else "%", [ticks.most(metric)])
@@ -49,7 +50,6 @@ def forecasts_of(gathered: Gathered, view: View) -> Iterator[Chart]:
                 [ts_ms, *(ts_ms + round(1000 * point["horizon_s"]) for point in forecast)], value, low, high
             )
             (of_cycle if repeats else fans).append(fan)
-        first_ms = max(view.first_ms, view.last_ms - _SPAN_MS)
         recent = np.where(ticks.times >= first_ms, ticks[metric], np.nan)
         points = points_of(view, replace(ticks, values={metric: recent}), metric)
         runs_out = made[-1][1].get("exhausts_in_s")

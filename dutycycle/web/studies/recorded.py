@@ -14,7 +14,7 @@ from dutycycle.contract.catalogue import unit_of as unit_of_name
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.records.hours import HOUR_MS
 from dutycycle.contract.settings.groups import Settings
-from dutycycle.contract.units import unix_ms
+from dutycycle.contract.units import sum_of_known, unix_ms
 from dutycycle.measures.noise import error_of_mean
 from dutycycle.measures.steps import Measure, relative_error
 from dutycycle.report.charts.chart import Chart, Line
@@ -152,7 +152,8 @@ def _use_of(gpu: _LedgerGpu) -> GpuUse:
         return None if np.isnan(value) else value
 
     return GpuUse(
-        name=gpu.name, node=gpu.node, model=gpu.model, seconds=row["gpu_s"] or 0.0, busy_s=row["gpu_busy_s"],
+        name=gpu.name, node=gpu.node, model=gpu.model, seconds=row["gpu_s"] or 0.0,
+        known_s=sum_of_known((row["gpu_busy_s"], row["gpu_idle_s"])) or 0.0, busy_s=row["gpu_busy_s"],
         working_s=row["gpu_working_s"], idle_s=row["gpu_idle_s"], untouched_s=row["gpu_untouched_s"],
         energy_j=row["energy_j"], util_mean=mean("gpu_util_pct"), util_max=None,
         sm_mean=mean("sm_active_pct"), tensor_mean=mean("tensor_active_pct"), dram_mean=None,

@@ -275,6 +275,16 @@ def test_forecasts_of_a_cycle_are_moments_and_of_a_slope_a_fan(gathered: Gathere
     assert (len(without.fans), without.dots) == (len(memory.fans), [])
 
 
+def test_forecasts_are_those_of_the_time_of_the_job(gathered: Gathered) -> None:
+    """A GPU is forecast before a job comes and after it has gone, for others."""
+    view = view_of(gathered, job="bert")
+    middle = replace(view, first_ms=START_MS + 300_000, last_ms=START_MS + 480_000)
+    charts = list(forecasts_of(gathered, middle))
+    made = {at for chart in charts for fan in chart.fans for at in fan.times_ms[:1]}
+    assert made
+    assert middle.first_ms <= min(made) <= max(made) <= middle.last_ms
+
+
 def test_the_page_says_where_and_how_it_ended_and_has_the_title_of_its_reader(gathered: Gathered) -> None:
     from dutycycle.report.page import html_of
 

@@ -175,6 +175,35 @@ def test_a_gpu_whose_utilization_nobody_tells_is_no_zero_in_means() -> None:
     assert figures["GPU time"] == "180 GPU-s, busy 90 GPU-s of 120 GPU-s of which that is known"
 
 
+def test_time_of_which_utilization_is_not_known_is_not_idle_and_weighs_no_mean() -> None:
+    gathered = Gathered()
+    for at in range(100):
+        seldom = gpu(0, gpu_util_pct=100 if at >= 90 else None)
+        gathered.sample(record("nvml-samples", "a", nvml(at, [seldom, gpu(1, gpu_util_pct=0)]), at))
+    view = view_of(gathered)
+    facts = facts_of(gathered, view, Settings())
+    figures = dict(key_figures(facts, view))
+    assert figures["GPU time"] == "200 GPU-s, busy 10 GPU-s of 110 GPU-s of which that is known"
+    assert figures["GPU utilization"] == "mean 9.1 %, max 100 %"
+
+
+def test_a_verdict_lasts_no_longer_than_the_job() -> None:
+    """Insights of its GPU go on while somebody else has it, and say more of the job until it is forgotten."""
+    job = {"api_version": "v1", "kind": "Job", "name": "bert", "uid": "u"}
+    named = {"v": 1, "namespace": "ml", "node": "a", "phase": "Running", "job": job}
+    gathered = Gathered()
+    gathered.sample(record("pods", "p1", {**named, "uid": "p1", "name": "p1"}))
+    for at in range(100):
+        processes = [{"pid": 7, "pod_uid": "p1"}] if 10 <= at < 60 else []
+        sample = nvml(at, [gpu(0, gpu_util_pct=50, processes=processes)], ts_ms=START_MS + 1000 * at)
+        gathered.sample(record("nvml-samples", "a", sample, at))
+    insight = {"kind": "training", "bottleneck": "gpu", "since_ms": START_MS, "evidence": {}}
+    for second in (30, 90):
+        gathered.insights["job/u"].append({**insight, "ts_ms": START_MS + 1000 * second})
+    (verdict,) = facts_of(gathered, view_of(gathered, job="bert"), Settings()).verdicts
+    assert verdict.seconds == 49
+
+
 def test_phases_follow_what_the_job_did(gathered: Gathered) -> None:
     phases = report_of(gathered, Settings(), "t", job="bert").phases
     assert phases[0].first_ms == START_MS

@@ -133,3 +133,17 @@ def test_a_rank_that_was_on_two_nodes_gives_no_gpu_its_name() -> None:
     ]  # started again elsewhere
     found = given(*pods, gpus("z", 1, g0=["p1"]), gpus("a", 2, g0=["p2"]))
     assert [one.name for one in view_of(found, job="bert").gpus] == ["a gpu 0", "z gpu 0"]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "names"),
+    [({}, ["a gpu 0", "z gpu 0"]), ({"job": "bert"}, ["rank 0 gpu 0", "rank 1 gpu 0"])],
+    ids=["everything", "a job"],
+)
+def test_gpus_of_two_nodes_with_one_uuid_have_two_names(chosen: dict[str, str], names: list[str]) -> None:
+    """As in imported logs, where it is made of the index."""
+    pods = [pod("p1", "bert-0", "a", "bert", 0), pod("p2", "bert-1", "z", "bert", 1)]
+    samples = [gpus("a", 1, g0=["p1"]), gpus("z", 1, g0=["p2"])]
+    for _, sample in samples:
+        sample["gpus"][0]["uuid"] = "gpu-0"
+    assert [gpu.name for gpu in view_of(given(*pods, *samples), **chosen).gpus] == names

@@ -182,8 +182,7 @@ class SeriesRows:
         for word, number in words.items():
             put(rows, m.POD_GPUS, (*labels, word), float(number))
         put(rows, m.POD_UTIL, labels, _mean(pod.utils, 0.01))
-        memories = [use.mem_bytes for _, use in pod.uses if use.mem_bytes is not None]
-        put(rows, m.POD_MEMORY, labels, sum(memories) if memories else 0.0 if pod.has_none else None)
+        put(rows, m.POD_MEMORY, labels, _memory_bytes(pod))
         put(rows, m.POD_POWER, labels, _power_w(pod))
         put(rows, m.POD_SM_NOW, labels, _mean(_of_own_gpus([pod], "sm_active_pct"), 0.01))
         put(rows, m.POD_TENSOR_NOW, labels, _mean(_of_own_gpus([pod], "tensor_active_pct"), 0.01))
@@ -236,9 +235,9 @@ class SeriesRows:
         put(rows, m.JOB_UTIL, labels, _mean([util for pod in pods for util in pod.utils], 0.01))
         put(rows, m.JOB_SM_NOW, labels, _mean(_of_own_gpus(pods, "sm_active_pct"), 0.01))
         put(rows, m.JOB_TENSOR_NOW, labels, _mean(_of_own_gpus(pods, "tensor_active_pct"), 0.01))
-        put(rows, m.JOB_MEMORY, labels, float(sum(use.mem_bytes or 0 for use in uses)))
-        powers = [power for pod in pods if (power := _power_w(pod)) is not None]
-        put(rows, m.JOB_POWER, labels, sum(powers) if powers else None)
+        for metric, figure in ((m.JOB_MEMORY, _memory_bytes), (m.JOB_POWER, _power_w)):
+            known = [value for pod in pods if (value := figure(pod)) is not None]
+            put(rows, metric, labels, sum(known) if known else None)
         windows = [rows[m.POD_UTIL_MEAN].get(pod.labels) for pod in pods]
         gpus = (len(pod.uses) for pod in pods)
         put(rows, m.JOB_UTIL_MEAN, labels, weighted_mean(zip(windows, gpus, strict=True)))
@@ -293,6 +292,11 @@ def _of_own_gpus(pods: Iterable[PodNow], metric: str) -> list[float]:
     """Give the values of the GPUs and slices that pods have to themselves, as far as they are known."""
     values = (getattr(device, metric) for pod in pods for _, use in pod.uses for device in use.own)
     return [value for value in values if value is not None]
+
+
+def _memory_bytes(pod: PodNow) -> float | None:
+    known = [use.mem_bytes for _, use in pod.uses if use.mem_bytes is not None]
+    return sum(known) if known else 0.0 if pod.has_none else None
 
 
 def _power_w(pod: PodNow) -> float | None:

@@ -296,6 +296,16 @@ def test_unknown_is_not_idle() -> None:
     }
 
 
+def test_memory_that_no_pod_of_a_job_tells_is_not_0() -> None:
+    view = MetricsView(60_000)
+    tell(view, Pod, POD)
+    given = [{"pod_uid": "p", "namespace": "ml", "pod": "bert-0"}]
+    feed(view, 1, [gpu(gpu_util_pct=9, power_w=5, allocated=given)])
+    series = shown(view)
+    assert series["job_gpus"] == {ON_JOB: 1}
+    assert not {"pod_gpu_memory_used_bytes", "job_gpu_memory_used_bytes"} & series.keys()
+
+
 def test_the_pods_that_used_most_have_series() -> None:
     view = MetricsView(60_000)
     feed(

@@ -133,9 +133,11 @@ def _most(metrics: Peaks, name: str) -> float | None:
 def need(pod: KubeObject, prediction: Prediction | None, other_ranks: int) -> Need:
     """Return what a new pod needs: GPUs as it asks for them, all else as similar pods used it.
 
-    A part of a GPU needs a whole one to lie on. ``other_ranks``: pods of its job that run already.
+    A part of a GPU needs a whole one to lie on, and a claim or an amount of GPU memory, which do not say how
+    many there are, one at least. ``other_ranks``: pods of its job that run already.
     """
-    asked = Need(gpus=ceil(_gpus(pod) or 0.0), ranks=1 + other_ranks)
+    gpus = _gpus(pod)
+    asked = Need(gpus=1 if gpus is None else ceil(gpus), ranks=1 + other_ranks)
     if prediction is None:
         return asked
     return replace(

@@ -8,7 +8,7 @@ from dutycycle.kube.references import KubeObject
 from sinks.scheduling import pods
 from sinks.scheduling.cluster_view import ClusterView
 from sinks.scheduling.core.measured_usage import MeasuredUsage, owners
-from sinks.scheduling.core.policy import Policy
+from sinks.scheduling.core.policy import Band, Policy
 from sinks.scheduling.core.predicted_usage import PredictedUsage, excesses
 from sinks.scheduling.core.prediction import Prediction
 from sinks.scheduling.core.priority import Placed, place
@@ -45,7 +45,10 @@ class Queue:
     team_label: str
     _predicted: PredictedUsage = field(init=False)
     _sums: tuple[float, Mapping[str, float]] = (float("-inf"), {})
-    _jobs: dict[str | tuple[str, str], tuple[float, QueuePosition]] = field(default_factory=dict)
+    _jobs: dict[tuple[str | tuple[str, str] | None, Band], tuple[float, QueuePosition]] = field(
+        default_factory=dict
+    )
+    """By the job, and the band of its pods: those of another class have a place in theirs."""
 
     def __post_init__(self) -> None:
         """Charges leave the window as measured use does."""
@@ -60,14 +63,14 @@ class Queue:
         # A claim of Dynamic Resource Allocation does not say how many there are: one at least.
         asked = resources.gpu_request(pod["spec"], pod["metadata"].get("annotations"))
         gpus = 1.0 if asked is None else asked
-        job = pods.group(pod) or pods.job_uid(pod)
+        job = pods.group(pod) or pods.job_uid(pod), self.policy.band(user_class)
         # Pods of a job that come one after the other have one place: all of them shall start together.
         while self._jobs:
             first = next(iter(self._jobs))
             if now_s - self._jobs[first][0] < _TOGETHER_S:
                 break
             del self._jobs[first]
-        _, queued = self._jobs.get(job or "", (now_s, None))
+        _, queued = self._jobs.get(job, (now_s, None))
         if queued is None:
             prediction = self.known.prediction(pods.template_of_pod(pod))
             duration_s = None if prediction is None else prediction.middle("duration_s")
@@ -80,7 +83,7 @@ class Queue:
             placed: Placed = place(self.policy, now_s, duration_s, gpus, excess, user_class)
             why = placed.reason if prediction is None else f"{placed.reason}; {prediction.evidence()}"
             queued = QueuePosition(placed.priority, placed.delay_s, prediction, excess, why)
-            if job is not None and charge:
+            if job[0] is not None and charge:
                 self._jobs[job] = (now_s, queued)
         if charge:
             prediction = queued.prediction

@@ -240,7 +240,7 @@ def test_the_extender_and_the_webhook_of_a_process_know_one_cluster_that_hears_e
     [
         ({"gpu-fraction": "0.25"}, 0.25, 1),
         ({"gpu-fraction": "1.5"}, 1.5, 2),
-        ({"gpu-memory": "4096"}, None, 0),
+        ({"gpu-memory": "4096"}, None, 1),
         ({}, 0, 0),
     ],
 )

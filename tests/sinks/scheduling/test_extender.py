@@ -197,6 +197,13 @@ def test_what_was_said_long_ago_and_what_a_pod_without_gpus_does_not_need_do_not
     assert alone["NodeNames"] == ["broken"]
 
 
+def test_what_claims_devices_is_kept_from_a_broken_gpu() -> None:
+    """Its claim may hold a GPU: it was taken for a pod without any."""
+    claims = {"containers": [{"name": "c"}], "resourceClaims": [{"name": "gpu"}]}
+    asked = ASKED | {"Pod": POD | {"spec": claims}}
+    assert with_broken_gpu("filter", SICK).filter(question(asked))["NodeNames"] == ["other"]
+
+
 def many_nodes(number: int) -> list[dict[str, Any]]:
     """Of 5 KB each."""
     return [{"metadata": {"name": f"node-{at}", "labels": {"x": "y" * 5000}}} for at in range(number)]

@@ -145,6 +145,14 @@ def test_pods_of_one_job_have_one_place() -> None:
     assert rig.number(asked("long:1", owner="job-1", team="modest")) < ranks[0]
 
 
+@pytest.mark.parametrize("user_classes", [("high", ""), ("", "high")])
+def test_pods_of_one_job_have_a_place_in_the_band_of_each_class(user_classes: tuple[str, str]) -> None:
+    together = Rig()
+    for user_class in user_classes:
+        pod_of_job = asked("long:1", owner="job-1", user_class=user_class)
+        assert together.number(pod_of_job) == Rig().number(asked("long:1", user_class=user_class))
+
+
 def test_pods_of_a_jobset_have_one_place_though_they_are_of_several_jobs() -> None:
     rig, numbers = Rig(), []
     for owner in ("job-1", "job-2"):

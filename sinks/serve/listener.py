@@ -159,7 +159,10 @@ class Listener:
             if role.name not in self._answers:
                 waits = self._errors[role.name]() or "starting"
                 return web.Response(status=503, text=f"{role.name}: {waits}\n")
-            response: web.StreamResponse = await handler(request)
+            try:
+                response: web.StreamResponse = await handler(request)
+            except ConnectionError:  # who asked waits no longer; this answer reaches nobody
+                return web.Response(status=400)
             return response
 
         return answer

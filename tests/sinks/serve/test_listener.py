@@ -196,3 +196,41 @@ def test_files_that_are_no_pem_are_named(tmp_path: Path) -> None:
     cert, key = tmp_path / "server.crt", tmp_path / "server.key"
     with pytest.raises(SettingError, match=r"DUTYCYCLE_WEBHOOK_CLIENT_CA=.*: no certificate in PEM"):
         listener_of([Answering("webhook", broken)], cert=cert, key=key)
+
+
+async def test_who_ends_its_question_half_way_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    """As a scheduler does whose time is up: it closes the connection, and resets nothing."""
+    readings: list[str] = []
+
+    class Reading(Answering):
+        async def _answer(self, request: web.Request) -> web.Response:
+            readings.append("begun")
+            try:
+                return web.Response(body=await request.read())
+            finally:
+                readings.append("ended")
+
+    role, listen = Reading("webhook"), f"127.0.0.1:{free_port()}"
+    role.routes = [web.post("/webhook", role._answer)]
+    listener = listener_of([role], listen=listen)
+    task = asyncio.create_task(listener.serve())
+    async with aiohttp.ClientSession() as session:
+
+        async def answers() -> bool:
+            try:
+                async with session.post(f"http://{listen}/webhook", data=b"whole") as response:
+                    return await response.read() == b"whole"
+            except aiohttp.ClientError:
+                return False
+
+        await until(answers)
+        readings.clear()
+        _, writer = await asyncio.open_connection(*listen.split(":"))
+        writer.write(b"POST /webhook HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+        await until(lambda: readings == ["begun"])
+        writer.close()
+        await until(lambda: readings == ["begun", "ended"])
+        assert await answers()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert not caplog.records

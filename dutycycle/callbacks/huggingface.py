@@ -38,5 +38,6 @@ class StepTimes(TrainerCallback):  # type: ignore[misc]
 
 def _samples(args: Any) -> int | None:
     """Return the samples of one step on this rank; None where the arguments do not tell them."""
-    batch, accumulated = args.per_device_train_batch_size, args.gradient_accumulation_steps
+    # Of one process: with several GPUs (DataParallel) each of them has ``per_device_train_batch_size``.
+    batch, accumulated = args.train_batch_size, args.gradient_accumulation_steps
     return batch * accumulated if isinstance(batch, int) and isinstance(accumulated, int) else None

@@ -1,6 +1,7 @@
 """Goal: steps arrive, each once; and a training never waits, never fails and needs nothing installed."""
 
 import gc
+import importlib
 import json
 import math
 import os
@@ -10,12 +11,13 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
 from dutycycle.callbacks.pytorch import steps
-from dutycycle.callbacks.reporter import EVERY_S, SCALE_EVERY_S, StepReporter, samples_in
+from dutycycle.callbacks.reporter import EVERY_S, SCALE_EVERY_S, SOCKET, StepReporter, samples_in
 from dutycycle.contract.codec import decode
 from dutycycle.contract.records.processes import StepReport
 from tests.support.waiting import Clock
@@ -227,3 +229,22 @@ def test_what_is_sent_is_small_enough_for_the_collector(listener: Listener, cloc
     data = listener.socket.recv(65536)
     assert len(data) < 4096
     assert json.loads(data)["steps"] == 1
+
+
+def test_a_step_of_hugging_face_has_the_samples_of_all_gpus_of_its_process(
+    listener: Listener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the Trainer's DataParallel has them: it is what several GPUs without a launcher get."""
+    transformers = ModuleType("transformers")
+    transformers.TrainerCallback = object  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "transformers", transformers)
+    monkeypatch.setenv(SOCKET, str(listener.path))
+    callback: Any = importlib.import_module("dutycycle.callbacks.huggingface").StepTimes()
+    monkeypatch.delitem(sys.modules, "dutycycle.callbacks.huggingface")
+    arguments = SimpleNamespace(
+        per_device_train_batch_size=4, train_batch_size=32, gradient_accumulation_steps=2
+    )
+    callback.on_train_begin(arguments, None, None)
+    callback.on_step_end(arguments, SimpleNamespace(global_step=1), None)
+    (report,) = listener.heard()
+    assert (report.samples, report.batch_size) == (64, 64)

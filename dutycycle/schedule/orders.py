@@ -51,10 +51,11 @@ class ByCore:
     def __init__(self, policy: Policy, *, knows: bool) -> None:
         self._policy, self._knows = policy, knows
         self._usage, self._similar = PredictedUsage(policy.window_s), SimilarPodIndex()
-        self._charged: dict[str, float] = {}
+        self._charged: dict[int, float] = {}
+        """By the ``id`` of the job: two rows of a trace may be alike, with one name."""
         self.errors: list[tuple[float, float]] = []
         """Predicted and true durations of the jobs that have ended."""
-        self._predicted: dict[str, float] = {}
+        self._predicted: dict[int, float] = {}
 
     def arrived(self, job: TraceJob) -> int:
         """Return the priority; charges its owners with what it is predicted to need."""
@@ -62,23 +63,23 @@ class ByCore:
         now, shares = job.arrival_s, self._policy.shares
         excess = excesses(_owners(job), self._usage.charged(now), shares)
         gpu_s = (self._policy.unknown_s if duration_s is None else duration_s) * job.demand.gpus
-        self._charged[job.name] = gpu_s
+        self._charged[id(job)] = gpu_s
         self._usage.charge(_owners(job), gpu_s, now)
         return place(self._policy, now, duration_s, job.demand.gpus, excess, job.user_class).priority
 
     def ended(self, job: TraceJob, now_s: float) -> None:
         """Let a job that has ended count as similar, and charge its owners with what it really took."""
         gpu_s = job.duration_s * job.demand.gpus
-        self._usage.charge(_owners(job), gpu_s - self._charged.pop(job.name), job.arrival_s)
+        self._usage.charge(_owners(job), gpu_s - self._charged.pop(id(job)), job.arrival_s)
         self._similar.add(job.template, PastUse({"duration_s": job.duration_s}))
-        if job.name in self._predicted:
-            self.errors.append((self._predicted.pop(job.name), job.duration_s))
+        if id(job) in self._predicted:
+            self.errors.append((self._predicted.pop(id(job)), job.duration_s))
 
     def _predict(self, job: TraceJob) -> float | None:
         prediction = predict(self._similar.nearest(job.template))
         duration_s = None if prediction is None else prediction.middle("duration_s")
         if duration_s is not None:
-            self._predicted[job.name] = duration_s
+            self._predicted[id(job)] = duration_s
         return duration_s
 
 

@@ -28,6 +28,7 @@ dutycycle schedule --simulate pods.csv --format alibaba-2023 --machines nodes.cs
 SETTINGS: tuple[str, ...] = ()
 _GENERATED = "generated"
 _COUNT = arguments.whole_number(10_000_000)
+_MOST_SEEDS = 1000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -141,15 +142,16 @@ def _load(text: str) -> float:
 
 
 def _seeds(text: str) -> list[int]:
-    numbers: list[int] = []
+    numbers: dict[int, None] = {}
     for part in text.split(","):
         first, dash, last = part.partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()):
             raise argparse.ArgumentTypeError(f"{text!r}: expected seeds such as 1,2,5 or 1-5")
-        numbers += range(int(first), int(last or first) + 1)
-    if not 1 <= len(numbers) <= 1000:
-        raise argparse.ArgumentTypeError(f"{text!r}: expected 1 to 1000 seeds")
-    return list(dict.fromkeys(numbers))
+        # One more than there may be is enough to refuse it: of a typing error it may be billions.
+        numbers |= dict.fromkeys(range(int(first), int(last or first) + 1)[: _MOST_SEEDS + 1])
+    if not 1 <= len(numbers) <= _MOST_SEEDS:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected 1 to {_MOST_SEEDS} seeds")
+    return list(numbers)
 
 
 def _ways(text: str) -> list[str]:

@@ -175,6 +175,7 @@ def test_a_wrong_policy_is_refused(
     [
         ("--seeds", "x", "expected seeds such as 1,2,5 or 1-5"),
         ("--seeds", "5-1", "expected 1 to 1000 seeds"),
+        ("--seeds", "1-9999999999999999", "expected 1 to 1000 seeds"),
         ("--ways", "ours,best", "'best': expected some of fifo, default"),
         ("--load", "0", "expected a number from 0.01 to 10"),
         ("--nodes", "0", "expected a whole number from 1"),
@@ -184,3 +185,11 @@ def test_wrong_flags(flag: str, value: str, said: str, capsys: pytest.CaptureFix
     with pytest.raises(SystemExit):
         main([*SMALL, flag, value])
     assert said in capsys.readouterr().err
+
+
+def test_rows_of_one_name_are_jobs_of_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    row = "p0,8000,1024,1,1000,,LS,Succeeded,100,400,100\n"
+    (tmp_path / "pods.csv").write_text(f"{COLUMNS},scheduled_time\n{row}{row}")
+    trace = ["--simulate", str(tmp_path / "pods.csv"), "--format", "alibaba-2023"]
+    assert main(["schedule", *trace, "--nodes", "1", "--ways", "ours"]) == 0
+    assert "2 jobs on 1 nodes" in capsys.readouterr().err

@@ -416,7 +416,7 @@ def token_file(value: str) -> str:
 
 def folder(value: str) -> str:
     """Return a folder that exists."""
-    if not Path(value).is_dir():
+    if not Path(non_empty(value)).is_dir():
         raise ValueError("there is no such folder")
     return value
 

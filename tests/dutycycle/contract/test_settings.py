@@ -135,7 +135,7 @@ BAD: dict[str, dict[str, list[str]]] = {
         "prometheus_password": [""], "prometheus_token": [""], "prometheus_headers": [""],
         "remote_write_headers": ["\n"], "pod_resources": [""], "steps_socket": [""], "spool": [""],
         "remote_write_username": [""], "remote_write_password": [" "], "remote_write_token": [""],
-        "webhook_team_label": [""]},
+        "webhook_team_label": [""], "host_root": [""], "cuda_logs": [""]},
     "stands in quotes": {"sasl_username": ['"u"'], "spool": ["'/spool'"], "webhook_team_label": ['"team"']},
     "begins with ~": {"spool": ["~/spool"], "steps_socket": ["~/s"]},
     "one of refuse, begin-anew": {"lost_state": ["ignore"]},

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from dutycycle.contract.catalogue import GPU_ROWS, unit_of
+from dutycycle.contract.units import sum_of_known
 from dutycycle.measures.noise import blocks_of, error_of_max, error_of_mean
 from dutycycle.measures.steps import WORK, Measure, relative_error, step_measures
 from dutycycle.report.charts.inside import layers_of
@@ -108,7 +109,8 @@ class _GriddedRun:
         if view.gpus:
             yield "gpu_s", self._timed(facts.total("seconds") or 0.0, pace, len(view.gpus))
         both = None if pace is None or power is None else hypot(pace, power)
-        for name, value in (("energy_j", facts.total("energy_j")), ("cost", facts.cost)):
+        energy_j = facts.total("energy_j") if facts.is_metered else None
+        for name, value in (("energy_j", energy_j), ("cost", facts.cost if facts.is_cost_whole else None)):
             if value is not None:
                 yield name, Measure(value, None if both is None else value * both)
         of_cycles = dict(self._of_cycles())
@@ -176,10 +178,10 @@ class _GriddedRun:
             ("received_bytes", net, "net_rx_bytes_per_s"),
             ("sent_bytes", net, "net_tx_bytes_per_s"),
         ):
-            rate = self._mean(whose, column, summed=True)
-            total = None if rate is None else _times(rate, self._report.facts.duration_s)
-            if total is not None and total.value >= _LEAST_BYTES:
-                yield name, total
+            total = sum_of_known(machine.ticks.total(column) for machine in whose)
+            if total is not None and total >= _LEAST_BYTES:
+                noise = relative_error(self._mean(whose, column, summed=True))
+                yield name, Measure(total, None if noise is None else noise * total)
 
     def _timed(self, value: float, pace: float | None, ticks: int = 1) -> Measure:
         """Return what grows with the time that the run takes: with its pace, and to a tick."""

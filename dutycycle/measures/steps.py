@@ -8,6 +8,7 @@ from math import hypot
 import numpy as np
 
 from dutycycle.measures.noise import blocks_of, error_of_mean, error_of_ratio
+from dutycycle.report.facts import at_once
 from dutycycle.report.page import Report
 from dutycycle.traces.frames import aligned
 from dutycycle.traces.processes import TracedProcess, most_steps
@@ -57,8 +58,12 @@ def step_measures(report: Report, cycle: Measure | None) -> Iterator[tuple[str, 
         yield "samples_per_s", rates["sample"]
     if not report.view.is_of_one:
         return
-    if report.view.gpus:
-        yield "gpu_s_per_step", product(step, Measure(len(report.view.gpus), 0.0))
+    lives = (
+        (int(gpu.ticks.times[0]) - max(gpu.ticks.step_ms, 1), int(gpu.ticks.times[-1]), 1.0)
+        for gpu in report.view.gpus
+    )
+    if (gpus := at_once(lives)) is not None:
+        yield "gpu_s_per_step", product(step, Measure(gpus, 0.0))
     if (power := power_at_work(report, cycle)) is not None and power.value:
         yield "energy_j_per_step", product(step, power)
 

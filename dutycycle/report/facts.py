@@ -20,6 +20,8 @@ from dutycycle.words import bytes_text, decimal_bytes, evidence_figures, kind_wo
 
 _S_PER_HOUR = 3600.0
 _IDLE_PCT = 1.0
+_NEGLIGIBLE = 0.005
+"""The share of GPU time of which a figure may be unknown without a word."""
 _SAY_LITTLE = frozenset({"unknown", "idle", "loading"})
 """Of a verdict: what may hold for a while of anything that works."""
 _SOON_MS = 60_000
@@ -51,6 +53,8 @@ class GpuUse:
     untouched_s: float | None
     """Of the idle time, that in which pods held it and no process was on it; None where none are seen."""
     energy_j: float | None
+    metered_s: float
+    """Of its seconds those of which the energy is known."""
     util_mean: float | None
     util_max: float | None
     sm_mean: float | None
@@ -94,10 +98,26 @@ class Facts:
     processes: list[TracedProcess] = field(default_factory=list)
     incidents: list[tuple[int, str]] = field(default_factory=list)
     """What happened to its GPUs: when, and in words."""
+    is_energy_priced: bool = False
 
     def total(self, name: str) -> float | None:
         """Return the sum of a figure over the GPUs; None where no GPU has it."""
         return sum_of_known(getattr(gpu, name) for gpu in self.gpus)
+
+    @property
+    def is_metered(self) -> bool:
+        """Tell whether the energy is that of all GPU time."""
+        return not _of_known(*self.metered)
+
+    @property
+    def is_cost_whole(self) -> bool:
+        """Tell whether all that has a price is in the cost."""
+        return self.is_metered or not self.is_energy_priced
+
+    @property
+    def metered(self) -> tuple[float, float]:
+        """Return the GPU time of which the energy is known, and all, in seconds."""
+        return sum(gpu.metered_s for gpu in self.gpus), sum(gpu.seconds for gpu in self.gpus)
 
     @property
     def util_mean(self) -> float | None:
@@ -122,6 +142,7 @@ def facts_of(gathered: Gathered, view: View, settings: Settings) -> Facts:
         idle_cost=idle_cost,
         processes=processes,
         incidents=list(_incidents(gathered, view)),
+        is_energy_priced=settings.price_kwh is not None,
     )
 
 
@@ -161,6 +182,7 @@ def _use(gathered: Gathered, view: View, place: int) -> GpuUse:
     working = ticks["working_pct"]
     known, judged = np.isfinite(util), np.isfinite(working)
     untouched = ticks["untouched"]
+    energy_j, metered_s = _energy_of(gpu)
     return GpuUse(
         name=gpu.name,
         node=traced.node,
@@ -171,7 +193,8 @@ def _use(gathered: Gathered, view: View, place: int) -> GpuUse:
         working_s=float((working * lasted)[judged].sum() / 100) if judged.any() else None,
         idle_s=float(lasted[known & (util < _IDLE_PCT)].sum()) if known.any() else None,
         untouched_s=(float(lasted[untouched == 1].sum()) if np.isfinite(untouched).any() else None),
-        energy_j=_energy_j(gpu),
+        energy_j=energy_j,
+        metered_s=metered_s,
         util_mean=ticks.mean("gpu_util_pct"),
         util_max=ticks.most("gpu_util_high_pct"),
         sm_mean=ticks.mean("sm_active_pct"),
@@ -188,9 +211,10 @@ def _use(gathered: Gathered, view: View, place: int) -> GpuUse:
     )
 
 
-def _energy_j(gpu: GpuView) -> float | None:
-    """Return the energy of a GPU's ticks in the view, counted as in the ledger; None where nothing measured
-    it. Between them the counter goes on, for others."""
+def _energy_of(gpu: GpuView) -> tuple[float | None, float]:
+    """Return the energy of a GPU's ticks in the view, counted as in the ledger, None where nothing measured
+    it; and of how many seconds it is. Between them the counter goes on, for others; while it cannot be read,
+    too, so that of a GPU with a counter it is of all."""
     whole = gpu.traced.frame.between(int(gpu.ticks.times[0]), int(gpu.ticks.times[-1]))
     energy_j: float | None = None
     carried = (nan, 0.0, 0.0, nan, 0.0)
@@ -202,7 +226,8 @@ def _energy_j(gpu: GpuView) -> float | None:
         carried = (rest[0], rest[1], rest[2], rest[3], rest[4])
         if counts and not isnan(joules):
             energy_j = (energy_j or 0.0) + joules
-    return energy_j
+    is_metered = np.isfinite(gpu.ticks["power_w"]) | (gpu.ticks["energy_j"] > 0).any()
+    return energy_j, 0.0 if energy_j is None else float(gpu.ticks.lasted_s[is_metered].sum())
 
 
 def of_peak(ticks: FrameTicks, model: str | None) -> Floats:
@@ -292,20 +317,17 @@ def key_figures(facts: Facts, view: View) -> Iterator[tuple[str, str]]:
         models = Counter(gpu.model or "GPU" for gpu in facts.gpus)
         yield "GPUs", ", ".join(f"{count} × {model}" for model, count in models.items())
         seconds, busy = facts.total("seconds") or 0.0, facts.total("busy_s")
-        known_s = sum(gpu.known_s for gpu in facts.gpus)
-        part = "" if known_s == seconds else f" of {seconds_text(known_s)} of which that is known"
+        known = _of_known(sum(gpu.known_s for gpu in facts.gpus), seconds)
         yield (
             "GPU time",
-            seconds_text(seconds) + ("" if busy is None else f", busy {seconds_text(busy)}{part}"),
+            seconds_text(seconds) + ("" if busy is None else f", busy {seconds_text(busy)}{known}"),
         )
         if (working := facts.total("working_s")) is not None:
             yield "Working, of the busy time", seconds_text(working)
         if untouched := facts.total("untouched_s"):
             yield "Held without a process", seconds_text(untouched)
         if (energy := facts.total("energy_j")) is not None:
-            metered = sum(gpu.energy_j is not None for gpu in facts.gpus)
-            of_some = "" if metered == len(facts.gpus) else f", of {metered} of {len(facts.gpus)} GPUs"
-            yield "GPU energy", joules_text(energy) + of_some
+            yield "GPU energy", joules_text(energy) + _of_known(*facts.metered)
         high = max((gpu.util_max for gpu in facts.gpus if gpu.util_max is not None), default=None)
         if facts.util_mean is not None and high is not None:
             yield "GPU utilization", f"mean {facts.util_mean:.1f} %, max {high:.0f} %"
@@ -330,7 +352,12 @@ def key_figures(facts: Facts, view: View) -> Iterator[tuple[str, str]]:
     yield from figures(facts.processes, (mine[0][0], mine[0][1].periods[0].period_s) if mine else None)
     if facts.cost is not None:
         idle = f", idle {facts.idle_cost:.2f}" if facts.idle_cost else ""
-        yield "Cost", f"{facts.cost:.2f}{idle}"
+        yield "Cost", f"{'' if facts.is_cost_whole else '≥ '}{facts.cost:.2f}{idle}"
+
+
+def _of_known(known_s: float, seconds: float) -> str:
+    is_all = known_s >= (1 - _NEGLIGIBLE) * seconds
+    return "" if is_all else f" of {seconds_text(known_s)} of which that is known"
 
 
 def _inside(gpus: Sequence[GpuUse]) -> Iterator[tuple[str, str]]:
@@ -345,22 +372,27 @@ def _inside(gpus: Sequence[GpuUse]) -> Iterator[tuple[str, str]]:
         yield "Tensor use of peak", f"{share:.0f} % (by activity and clock; padding counts, so it is no MFU)"
 
 
-def _cores(machines: Iterable[FrameTicks]) -> float | None:
-    """Return how many CPU cores machines used together, over the time in which any of them was there: of pods
-    that came and went those of each moment. One counts with its mean from its first value to its last, also
-    while it is not known. None where nothing is."""
+def at_once(lives: Iterable[tuple[int, int, float]]) -> float | None:
+    """Return the sum of amounts, each (first ms, last ms, amount), over the time in which any is there: of
+    those that came and went that of each moment. None where there are none."""
     used = there_ms = 0.0
     until_ms = -inf
+    for first_ms, last_ms, amount in sorted(lives):
+        used += amount * (last_ms - first_ms)
+        there_ms += max(last_ms - max(first_ms, until_ms), 0)
+        until_ms = max(until_ms, last_ms)
+    return used / there_ms if there_ms else None
+
+
+def _cores(machines: Iterable[FrameTicks]) -> float | None:
+    """Return how many CPU cores machines used together. One counts with its mean from its first value to its
+    last, also while it is not known. None where nothing is."""
     lives = []
     for ticks in machines:
         if (mean := ticks.mean("cpu_util_pct")) is not None:
             times = ticks.times[np.isfinite(ticks["cpu_util_pct"])].tolist()
             lives.append((times[0] - max(ticks.step_ms, 1), times[-1], mean / 100))
-    for first_ms, last_ms, cores in sorted(lives):
-        used += cores * (last_ms - first_ms)
-        there_ms += max(last_ms - max(first_ms, until_ms), 0)
-        until_ms = max(until_ms, last_ms)
-    return used / there_ms if lives else None
+    return at_once(lives)
 
 
 def _machine_figures(view: View) -> Iterator[tuple[str, str]]:

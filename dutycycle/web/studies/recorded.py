@@ -90,7 +90,7 @@ def recorded_run(
         key_figures=list(_key_figures(job)),
         tables=list(_tables(url, uid, namespaces)),
     )
-    return report, dict(_measures_of(job, gpus))
+    return report, dict(_measures_of(job, report.facts, gpus))
 
 
 def _gpus_of(url: str, uid: str, step_ms: int) -> list[_LedgerGpu]:
@@ -155,8 +155,8 @@ def _use_of(gpu: _LedgerGpu) -> GpuUse:
         name=gpu.name, node=gpu.node, model=gpu.model, seconds=row["gpu_s"] or 0.0,
         known_s=sum_of_known((row["gpu_busy_s"], row["gpu_idle_s"])) or 0.0, busy_s=row["gpu_busy_s"],
         working_s=row["gpu_working_s"], idle_s=row["gpu_idle_s"], untouched_s=row["gpu_untouched_s"],
-        energy_j=row["energy_j"], util_mean=mean("gpu_util_pct"), util_max=None,
-        sm_mean=mean("sm_active_pct"), tensor_mean=mean("tensor_active_pct"), dram_mean=None,
+        energy_j=row["energy_j"], metered_s=row["energy_known_s"] or 0.0, util_mean=mean("gpu_util_pct"),
+        util_max=None, sm_mean=mean("sm_active_pct"), tensor_mean=mean("tensor_active_pct"), dram_mean=None,
         of_peak_mean=None, mem_copy_max=None, mem_max=None, mem_total=None, power_mean=mean("power_w"),
         power_max=None, temp_max=None, throttled=None,
     )  # fmt: skip
@@ -288,13 +288,14 @@ def _peak_texts(metric: str, peak: Any) -> tuple[str, str]:
     return f"{peak.mean:.1f} {unit}", f"{peak.max:.1f} {unit}"
 
 
-def _measures_of(job: JobUse, gpus: Sequence[_LedgerGpu]) -> Iterator[tuple[str, Measure]]:
+def _measures_of(job: JobUse, facts: Facts, gpus: Sequence[_LedgerGpu]) -> Iterator[tuple[str, Measure]]:
     """Yield what it is compared by. The noise is that between its hours, of one with six hours or more."""
     means = {metric: _mean_of(mean, gpus) for metric, mean in LEDGER_MEANS.items()}
     pace, power = relative_error(means["gpu_util_pct"]), relative_error(means["power_w"])
     both = None if pace is None or power is None else hypot(pace, power)
+    energy_j = job.energy_j if facts.is_metered else None
     amounts = (
-        ("duration_s", job.lasted_s, pace), ("gpu_s", job.gpu_s, pace), ("energy_j", job.energy_j, both),
+        ("duration_s", job.lasted_s, pace), ("gpu_s", job.gpu_s, pace), ("energy_j", energy_j, both),
         ("cost", job.cost, both), ("steps_per_min", job.steps_per_min, pace),
     )  # fmt: skip
     for id_, value, share in amounts:

@@ -8,8 +8,14 @@ import pytest
 
 from dutycycle.compare.comparison import NamedRun, best, change_of, figures_in, verdicts
 from dutycycle.compare.text import lines_of, plain_of
-from dutycycle.measures.figures import FIGURES
+from dutycycle.contract.settings.groups import Settings
+from dutycycle.measures.figures import FIGURES, measures_of
 from dutycycle.measures.steps import step_measures
+from dutycycle.report.build import gather_records, report_of
+from dutycycle.report.facts import key_figures
+from dutycycle.report.gather import Gathered
+from tests.dutycycle.compare.conftest import START_MS
+from tests.support.data.samples import cgroup, gpu, nvml, record
 
 Runs = dict[str, NamedRun]
 
@@ -132,3 +138,49 @@ def test_the_table_and_the_json_say_the_same(runs: Runs) -> None:
     (duration,) = (one for one in lines if one.startswith("Duration"))
     assert "15m *" in duration
     assert "+7.8 % (noise " in duration
+
+
+def test_what_a_job_moved_that_began_anew_is_not_that_of_the_time_between() -> None:
+    """A week lies between its pods, each of which had another GPU."""
+    job = {"api_version": "v1", "kind": "Job", "name": "bert", "uid": "u"}
+    named = {"v": 1, "namespace": "ml", "node": "a", "phase": "Running", "job": job}
+    pods = [record("pods", uid, {**named, "uid": uid, "name": uid}) for uid in ("p0", "p1")]
+    gathered = gather_records(pods, Settings())
+    for attempt, start in enumerate((0, 600_000)):
+        uid = f"p{attempt}"
+        for at in range(start, start + 60):
+            head = {"ts_ms": START_MS + 1000 * at}
+            process = {"pid": 7, "pod_uid": uid}
+            used = [gpu(place, gpu_util_pct=90, processes=[process] if place == attempt else [])
+                    for place in range(2)]  # fmt: skip
+            containers = [{"id": "c", "cpu_util_pct": 100, "io_read_bytes_per_s": 1e6}]
+            loop = {"loop": "pytorch", "steps": 1, "seconds": 2.0}
+            steps = {"v": 1, "node": "a", "collector": "c", "seq": at, **head, "interval_ms": 1000,
+                     "processes": [{**process, "loop": loop}]}  # fmt: skip
+            for topic, sample in (
+                ("nvml-samples", nvml(at, used, **head)),
+                ("cgroup-samples", cgroup(at, {}, [{"uid": uid, "containers": containers}], **head)),
+                ("processes", steps),
+            ):
+                gathered.sample(record(topic, "a", sample, at))
+    measures = measures_of(report_of(gathered, Settings(), "t", job="bert"))
+    assert measures["read_bytes"].value == 120e6
+    assert measures["gpu_s_per_step"].value == pytest.approx(2)
+
+
+def test_energy_and_cost_that_are_not_of_all_gpus_are_not_compared() -> None:
+    def measured(**fields: float) -> tuple[dict[str, str], set[str]]:
+        gathered = Gathered()
+        for at in range(60):
+            gpus = [gpu(0, gpu_util_pct=90, power_w=600), gpu(1, gpu_util_pct=90, **fields)]
+            gathered.sample(record("nvml-samples", "a", nvml(at, gpus), at))
+        report = report_of(gathered, Settings(price_kwh=0.5), "t")
+        return dict(key_figures(report.facts, report.view)), set(measures_of(report))
+
+    figures, compared = measured()
+    assert figures["GPU energy"] == "36.0 kJ of 60 GPU-s of which that is known"
+    assert figures["Cost"] == "≥ 0.01"
+    assert not compared & {"energy_j", "cost"}
+    figures, compared = measured(power_w=600)
+    assert (figures["GPU energy"], figures["Cost"]) == ("72.0 kJ", "0.01")
+    assert compared >= {"energy_j", "cost"}

@@ -128,7 +128,7 @@ def test_cost_and_energy_that_nobody_tells_are_not_0() -> None:
     assert "Cost" not in figures
     facts, figures = told(power_w=600)
     assert facts.cost == pytest.approx(0.5 * 0.01)
-    assert figures["GPU energy"] == "36.0 kJ, of 1 of 2 GPUs"
+    assert figures["GPU energy"] == "36.0 kJ of 60 GPU-s of which that is known"
 
 
 def test_the_verdict_is_that_of_most_of_the_time_with_its_evidence(facts: Facts) -> None:

@@ -67,9 +67,8 @@ class Device:
         self._reasons, self._temperature, self._sm_clock = (
             gate.event_reasons(), gate.temperature_c(), gate.sm_clock_mhz(),
         )  # fmt: skip
-        versions = gate.PROCESSES, gate.PROCESSES_BEFORE_R510
-        self._compute_processes = [gate.compute_processes(version) for version in versions]
-        self._graphics_processes = [gate.graphics_processes(version) for version in versions]
+        self._compute_processes = [gate.compute_processes(version) for version in gate.PROCESS_VERSIONS]
+        self._graphics_processes = [gate.graphics_processes(version) for version in gate.PROCESS_VERSIONS]
         self._now = Now.read()
         self._fields = FieldReader(activity)
         self._gpm = GpmReader(metrics_of("gpu", activity), "gpm")

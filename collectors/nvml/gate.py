@@ -403,8 +403,9 @@ def process_utilization() -> RowsCall[ProcessUtilization]:
     )
 
 
-PROCESSES, PROCESSES_BEFORE_R510 = 3, 2
-"""Versions of the two calls for processes; both have the same rows."""
+PROCESS_VERSIONS = 2, 3
+"""Of the two calls for processes, in the order in which they are asked. R535 to 535.86 write longer rows by
+version 3, and no other number says so; those of version 2 are alike in all drivers (XuehaiPan/nvitop#89)."""
 
 
 def compute_processes(version: int) -> RowsCall[RunningProcess]:
@@ -426,6 +427,7 @@ def _running_processes(name: str) -> RowsCall[RunningProcess]:
         lambda rows: [
             RunningProcess(pid, None if used == _UNKNOWN_64 else used, (gpu_instance, compute_instance))
             for pid, used, gpu_instance, compute_instance in rows
+            if pid or used  # some drivers count rows that they do not write
         ],
     )
 

@@ -84,24 +84,24 @@ def processes(library: Library, *answers: tuple[int, list[int]]) -> None:
             rows[number].pid = pid
         return 0
 
-    library["nvmlDeviceGetComputeRunningProcesses_v3"] = tell
+    library["nvmlDeviceGetComputeRunningProcesses_v2"] = tell
 
 
 def test_more_rows_than_there_was_room_for(library: Library) -> None:
     """They are asked for once more at the first time, and at once from then on."""
     pids = [*range(1, 101)]
     processes(library, (100, []), (100, pids), (100, pids))
-    question = gate.compute_processes(gate.PROCESSES)
+    question = gate.compute_processes(2)
     for _ in range(2):
         question.ask(None)
         assert [process.pid for process in question(None)] == pids
 
 
 def test_rows_that_the_driver_counts_and_does_not_write(library: Library) -> None:
-    """They are empty, and not those of the tick before."""
+    """They are no processes, and not those of the tick before."""
     processes(library, (2, [7, 8]), (2, [9]), (0, []))
-    question = gate.compute_processes(gate.PROCESSES)
-    assert [[process.pid for process in question(None)] for _ in range(3)] == [[7, 8], [9, 0], []]
+    question = gate.compute_processes(2)
+    assert [[process.pid for process in question(None)] for _ in range(3)] == [[7, 8], [9], []]
 
 
 def test_fields_that_the_driver_leaves_as_they_are(library: Library) -> None:
@@ -131,5 +131,5 @@ def test_a_process_of_unknown_memory(library: Library) -> None:
         rows[0].pid, rows[0].usedGpuMemory = 7, 2 ** (8 * sizeof(c_uint) * 2) - 1
         return 0
 
-    library["nvmlDeviceGetComputeRunningProcesses_v3"] = tell
-    assert gate.compute_processes(gate.PROCESSES)(None) == [RunningProcess(7, None, (0, 0))]
+    library["nvmlDeviceGetComputeRunningProcesses_v2"] = tell
+    assert gate.compute_processes(2)(None) == [RunningProcess(7, None, (0, 0))]

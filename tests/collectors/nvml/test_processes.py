@@ -87,25 +87,34 @@ def test_processes_of_all_lists_are_merged(tmp_path: Path) -> None:
     ]
 
 
-LISTS = [f"nvmlDeviceGet{kind}RunningProcesses_v3" for kind in ("Compute", "Graphics")]
-OLDER = [name.replace("_v3", "_v2") for name in LISTS]
+def test_a_driver_whose_rows_are_longer(tmp_path: Path) -> None:
+    processes = [FakeProcess(pid=pid, mem=pid * 1e9, util=pid) for pid in (7, 8, 9)]
+    scenario = Scenario(driver="535.54.03", gpus=[FakeGpu(uuid="GPU-a", processes=processes)])
+    with Probe(tmp_path, scenario) as probe:
+        listed = probe.tick().gpu.processes or ()
+    assert [(one.pid, one.mem_used_bytes) for one in listed] == [(7, 7e9), (8, 8e9), (9, 9e9)]
+
+
+OLDER = [f"nvmlDeviceGet{kind}RunningProcesses_v2" for kind in ("Compute", "Graphics")]
+NEWER = [name.replace("_v2", "_v3") for name in OLDER]
 
 
 @pytest.mark.parametrize(
     ("without", "code", "pids"),
     [
-        (LISTS, "", [3, 5]),
-        ([*LISTS, *OLDER], "", None),
+        (NEWER, "", [3, 5]),
+        (OLDER, "", [3, 5]),
+        ([*OLDER, *NEWER], "", None),
         ([], "NOT_SUPPORTED", None),
         ([], "TIMEOUT", None),
     ],
-    ids=["before R510", "before R450", "not supported", "once"],
+    ids=["before R510", "without the older", "before R450", "not supported", "once"],
 )  # fmt: skip
 def test_a_gpu_whose_processes_cannot_be_listed_is_not_free(
     without: list[str], code: str, pids: list[int] | None, tmp_path: Path
 ) -> None:
     processes = [FakeProcess(pid=5, mem=5e9), FakeProcess(pid=3, mem=3e9, kind="graphics")]
-    errors = {name: code for name in [*LISTS, *OLDER] if code and "Compute" in name}
+    errors = {name: code for name in [*OLDER, *NEWER] if code and "Compute" in name}
     gpu = FakeGpu(uuid="GPU-a", processes=processes if not code else processes[:1], errors=errors)
     with Probe(tmp_path, Scenario(gpus=[gpu]), without=without) as probe:
         listed = [probe.tick().gpu.processes for _ in range(2)][-1]
@@ -114,7 +123,7 @@ def test_a_gpu_whose_processes_cannot_be_listed_is_not_free(
 
 def test_the_first_graphics_process_is_found_ten_ticks_later_at_most(tmp_path: Path) -> None:
     compute, graphics = FakeProcess(pid=5, mem=5e9), FakeProcess(pid=3, mem=3e9, kind="graphics")
-    name = "nvmlDeviceGetGraphicsRunningProcesses_v3"
+    name = "nvmlDeviceGetGraphicsRunningProcesses_v2"
     with Probe(tmp_path, world(compute)) as probe:
         asked = [probe.tick(calls=[name]).calls[name] for _ in range(15)]
         probe.world(world(compute, graphics))
@@ -200,7 +209,7 @@ def test_without_utilization_processes_are_listed_and_not_idle(tmp_path: Path, c
 
 
 def test_without_any_list_processes_are_absent(tmp_path: Path) -> None:
-    functions = ["nvmlDeviceGetProcessUtilization", *LISTS, *OLDER]
+    functions = ["nvmlDeviceGetProcessUtilization", *OLDER, *NEWER]
     errors = dict.fromkeys(functions, "NOT_SUPPORTED")
     with Probe(tmp_path, world(FakeProcess(pid=1), errors=errors)) as probe:
         assert probe.tick().gpu.processes is None

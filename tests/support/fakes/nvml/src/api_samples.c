@@ -1,5 +1,6 @@
 /* The driver's ring buffers, and the processes that it sees. */
 #include <math.h>
+#include <stdio.h>
 
 #include "fake.h"
 
@@ -74,14 +75,21 @@ EXPORT unsigned nvmlDeviceGetProcessUtilization(void *device, ProcessUtilization
     return written ? OK : NOT_FOUND;
 }
 
-static unsigned running(const Call *call, int graphics, unsigned *count, ProcessInfo *out) {
+/* R535 to 535.86 write rows of version 3 with the protected memory behind, 8 bytes more than all others do. */
+static unsigned version_3_bytes(void) {
+    unsigned minor;
+    int is_longer = sscanf(world()->driver, "535.%u", &minor) == 1 && minor >= 43 && minor <= 86;
+    return sizeof(ProcessInfo) + (is_longer ? 8 : 0);
+}
+
+static unsigned running(const Call *call, int graphics, unsigned row_bytes, unsigned *count, void *out) {
     unsigned found = 0;
     for (unsigned i = 0; i < call->gpu->process_count; i++) {
         const Process *p = &call->gpu->processes[i];
         if (!(graphics ? p->graphics : p->compute) || call->t < p->from || call->t >= p->until) continue;
         if (call->mig && (p->gpu_instance != call->mig->gpu_instance || p->compute_instance != call->mig->compute_instance)) continue;
         if (out && found < *count)
-            out[found] = (ProcessInfo){p->pid, p->memory_known ? (unsigned long long)p->memory : -1ull, p->gpu_instance, p->compute_instance};
+            *(ProcessInfo *)((char *)out + found * row_bytes) = (ProcessInfo){p->pid, p->memory_known ? (unsigned long long)p->memory : -1ull, p->gpu_instance, p->compute_instance};
         found++;
     }
     unsigned room = out ? *count : 0;
@@ -89,22 +97,22 @@ static unsigned running(const Call *call, int graphics, unsigned *count, Process
     return found > room ? INSUFFICIENT_SIZE : OK;
 }
 
-EXPORT unsigned nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count, ProcessInfo *out) {
+EXPORT unsigned nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count, void *out) {
     DEVICE_CALL(device);
-    return running(&call, 0, count, out);
+    return running(&call, 0, version_3_bytes(), count, out);
 }
 
-EXPORT unsigned nvmlDeviceGetGraphicsRunningProcesses_v3(void *device, unsigned *count, ProcessInfo *out) {
+EXPORT unsigned nvmlDeviceGetGraphicsRunningProcesses_v3(void *device, unsigned *count, void *out) {
     DEVICE_CALL(device);
-    return running(&call, 1, count, out);
+    return running(&call, 1, version_3_bytes(), count, out);
 }
 
-EXPORT unsigned nvmlDeviceGetComputeRunningProcesses_v2(void *device, unsigned *count, ProcessInfo *out) {
+EXPORT unsigned nvmlDeviceGetComputeRunningProcesses_v2(void *device, unsigned *count, void *out) {
     DEVICE_CALL(device);
-    return running(&call, 0, count, out);
+    return running(&call, 0, sizeof(ProcessInfo), count, out);
 }
 
-EXPORT unsigned nvmlDeviceGetGraphicsRunningProcesses_v2(void *device, unsigned *count, ProcessInfo *out) {
+EXPORT unsigned nvmlDeviceGetGraphicsRunningProcesses_v2(void *device, unsigned *count, void *out) {
     DEVICE_CALL(device);
-    return running(&call, 1, count, out);
+    return running(&call, 1, sizeof(ProcessInfo), count, out);
 }

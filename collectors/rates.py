@@ -46,7 +46,7 @@ class Rate:
         self._growth = Growth()
         self._at = 0.0
 
-    def per_s(self, value: int | None, now: float) -> float | None:
+    def per_s(self, value: float | None, now: float) -> float | None:
         """Return the growth per second since the last reading; ``now`` in seconds of a clock that never steps
         back."""
         grown, passed = self._growth.add(value), now - self._at

@@ -7,12 +7,14 @@ about a second. There, the rates are absent.
 """
 
 import time
+from collections import defaultdict
 from collections.abc import Collection
 from typing import NamedTuple
 
 from collectors.nvml import gate
 from collectors.nvml.query import DeviceQuery
 from collectors.nvml.types import FieldValue, NvmlError, UnsupportedError, is_refused
+from collectors.rates import Rate, rounded
 from dutycycle.contract.catalogue import GPU_ROWS
 
 _NS_PER_S = 1e9
@@ -49,15 +51,17 @@ class FieldReader:
         has no GPM."""
         self._before_gpm = {number: name for number, name in _BEFORE_GPM.items() if name in activity}
         self._refused: set[_Id] = set()
-        self._last: dict[str, tuple[float, float]] = {}
+        self._rates: defaultdict[str, Rate] = defaultdict(Rate)
         self._questions: dict[bool, _NamedFields] = {}
         """Of what is not refused, before GPM and with it."""
         self._last_read: _NamedFields | None = None
         self._asked_s: float | None = None
 
     def forget(self) -> None:
-        """Ask again for what was refused: the library was opened anew, or the GPU's MIG mode changed."""
+        """Ask again for what was refused: the library was opened anew, or the GPU's MIG mode changed. That a
+        counter is at 0 then is no failure."""
         self._refused.clear()
+        self._rates.clear()
         self._questions.clear()
         self._last_read = None
 
@@ -112,13 +116,11 @@ class FieldReader:
         return None
 
     def _rate(self, name: str, at_s: float, value: float) -> float | None:
-        last = self._last.get(name)
-        self._last[name] = at_s, value
-        if last is None or at_s <= last[0] or value < last[1]:
-            return None
-        per_s = (value - last[1]) / (at_s - last[0])
+        per_s = self._rates[name].per_s(value, at_s)
+        if per_s is None or not name.endswith("_pct"):
+            return rounded(per_s)
         # Counter and clock are not read at one instant: the whole time may be a little more.
-        return tenths(min(100 * per_s / _NS_PER_S, 100.0)) if name.endswith("_pct") else round(per_s)
+        return tenths(min(100 * per_s / _NS_PER_S, 100.0))
 
 
 def tenths(pct: float) -> float:

@@ -171,9 +171,34 @@ def test_a_counter_of_32_bits_gives_no_rate(tmp_path: Path) -> None:
 def test_a_counter_that_fell_gives_no_rate_once(tmp_path: Path) -> None:
     with Probe(tmp_path, world(pcie_rx=ramp(9e9, 0))) as probe:
         probe.tick()
-        probe.world(world(pcie_rx=0))
+        probe.world(world(pcie_rx=1e6))
         fallen, after = probe.tick(), probe.tick()
-    assert (fallen.gpu.pcie_rx_bytes_per_s, after.gpu.pcie_rx_bytes_per_s) == (None, 0)
+    assert fallen.gpu.pcie_rx_bytes_per_s is None
+    assert after.gpu.pcie_rx_bytes_per_s == pytest.approx(1e6, rel=0.1)
+
+
+def test_a_counter_that_begins_at_0_with_the_driver_gives_rates_of_0(tmp_path: Path) -> None:
+    with Probe(tmp_path, world()) as probe:
+        probe.tick()
+        probe.world(Scenario(errors={"*": "DRIVER_NOT_LOADED"}))
+        probe.tick()
+        probe.world(Scenario(gpus=[FakeGpu(uuid="GPU-a", fields={197: 0, 269: 0})]))
+        gpus = [probe.tick(after_s=60).gpu for _ in range(2)]
+    assert [(gpu.pcie_tx_bytes_per_s, gpu.sw_thermal_pct) for gpu in gpus] == [(None, None), (0, 0)]
+
+
+def test_a_counter_that_could_not_be_read_once_gives_no_rate_when_it_is_back(tmp_path: Path) -> None:
+    """Its whole past would be what the GPU did since the tick before."""
+    bytes_ns = [(5e11, 3e12), (0, 0), (5e11 + 10, 3e12 + 10), (5e11 + 999, 3e12 + 10)]
+    gpus = [FakeGpu(uuid="GPU-a", fields={197: count, 74: count_ns}) for count, count_ns in bytes_ns]
+    read = []
+    with Probe(tmp_path, Scenario(gpus=gpus[:1])) as probe:
+        for gpu in gpus:
+            probe.world(Scenario(gpus=[gpu]))
+            read.append(probe.tick().gpu)
+    assert [gpu.sw_power_cap_pct for gpu in read] == [None, None, None, 0]
+    assert [gpu.pcie_tx_bytes_per_s for gpu in read[:3]] == [None, None, None]
+    assert read[3].pcie_tx_bytes_per_s
 
 
 def test_energy_is_the_integral_of_power(tmp_path: Path) -> None:

@@ -60,8 +60,9 @@ class HealthReader:
         counts = {name: values[number] for number, name in _COUNTS.items() if number in values}
         pages = [values[number] for number in _PAGES if number in values]
         totals = [values[number] for number in _LINK_TOTALS if number in values]
+        energy_mj = values.get(_ENERGY_MJ)
         if links or self._readings % LINK_READS == 0:
-            self._links = self._read_links(query, counts.get("nvlinks", 0))
+            self._links = self._read_links(query, counts.get("nvlinks") or 0)
         self._readings += 1
         active, errors = self._links
         fabric = query.ask("fabric", gate.fabric, gate.fabric_without_health)
@@ -70,12 +71,12 @@ class HealthReader:
         if counts.get("ecc_uncorrected") or counts.get("ecc_lifetime_uncorrected"):
             parts = query.ask("uncorrected_errors", gate.uncorrected_errors)
         counters = HealthCounters(
-            pages_retired=sum(pages) if pages else None,
+            pages_retired=_sum(pages),
             nvlinks_active=active,
-            nvlink_errors=sum(totals) if totals else errors,
+            nvlink_errors=_sum(totals) if totals else errors,
             fabric_state=None if fabric is None else fabric.state,
             fabric_health=None if fabric is None else fabric.health,
-            energy_j=round(values[_ENERGY_MJ] / 1000) if _ENERGY_MJ in values else None,
+            energy_j=None if energy_mj is None else round(energy_mj / 1000),
             pages_pending=_flag(values, _PAGES_PENDING),
             remap_pending=_flag(values, _REMAP_PENDING),
             remap_failed=_flag(values, _REMAP_FAILED),
@@ -93,36 +94,44 @@ class HealthReader:
         values = self._values(query, keys)
         states = [value for (number, _), value in _scoped(values) if number == _LINK_STATE]
         errors = [value for (number, _), value in _scoped(values) if number != _LINK_STATE]
-        active = sum(state in (_LINK_ACTIVE, _LINK_ASLEEP) for state in states)
-        return active if len(states) == links and links else None, sum(errors) if errors else None
+        active = [None if state is None else state in (_LINK_ACTIVE, _LINK_ASLEEP) for state in states]
+        return _sum(active) if len(states) == links else None, _sum(errors)
 
-    def _values(self, query: DeviceQuery, keys: Sequence[Key]) -> dict[Key, int]:
-        """Return the fields that the GPU knows, by what was asked for."""
+    def _values(self, query: DeviceQuery, keys: Sequence[Key]) -> dict[Key, int | None]:
+        """Return the fields that the GPU knows, by what was asked for; None: this time it does not say."""
         wanted = [key for key in keys if _number(key) not in self._unsupported]
         if not wanted:
             return {}
         answers = query.ask("health", gate.field_values(wanted)) or []
-        values: dict[Key, int] = {}
+        values: dict[Key, int | None] = {}
         refused: set[int] = set()
         for key, answer in zip(wanted, answers, strict=False):
             if isinstance(answer, FieldValue):
-                if query.possible("health", answer.value, _POSSIBLE) is not None:
-                    values[key] = answer.value
+                is_possible = query.possible("health", answer.value, _POSSIBLE) is not None
+                values[key] = answer.value if is_possible else None
             elif is_refused(answer):
                 refused.add(_number(key))
             else:
                 query.count("health", answer)
+                values[key] = None
         self._unsupported |= refused - {_number(key) for key in values}  # one link may be another kind
         return values
 
 
-def _flag(values: Mapping[Key, int], number: int) -> bool | None:
-    return bool(values[number]) if number in values else None
+def _sum(parts: Sequence[int | None]) -> int | None:
+    """Return the sum; None where there is none, and where one is not known: without it, it is another sum."""
+    known = [part for part in parts if part is not None]
+    return sum(known) if known and len(known) == len(parts) else None
+
+
+def _flag(values: Mapping[Key, int | None], number: int) -> bool | None:
+    value = values.get(number)
+    return None if value is None else bool(value)
 
 
 def _number(key: Key) -> int:
     return key if isinstance(key, int) else key[0]
 
 
-def _scoped(values: Mapping[Key, int]) -> list[tuple[tuple[int, int], int]]:
+def _scoped(values: Mapping[Key, int | None]) -> list[tuple[tuple[int, int], int | None]]:
     return [(key, value) for key, value in values.items() if not isinstance(key, int)]

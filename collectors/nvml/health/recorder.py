@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from collectors.attribution.processes import printable
 from collectors.base import Outgoing, Tick
@@ -59,6 +59,8 @@ class HealthRecorder:
         self._readers: dict[str, tuple[DeviceRef, bool, HealthReader]] = {}
         """By UUID, with the listing and the MIG mode that it knows. Drivers may give the handle of before."""
         self._counters: dict[str, HealthCounters] = {}
+        self._known: dict[str, HealthCounters] = {}
+        """What each counter was when it could be read last: what happened meanwhile is found by that."""
         self._facts: dict[str, GpuFacts] = {}
         self._stated: dict[str, tuple[float, HealthCounters | None]] = {}
         """When each GPU's state was told last, and what."""
@@ -141,9 +143,12 @@ class HealthRecorder:
             if reading.facts is not None:
                 self._facts[uuid] = reading.facts
             if reading.counters is not None:
-                before, self._counters[uuid] = self._counters.get(uuid), reading.counters
+                self._counters[uuid] = reading.counters
+                before = self._known.get(uuid)
                 for change in changes(before, reading.counters):
                     yield _Happening(uuid, change)
+                known = {name: value for name, value in asdict(reading.counters).items() if value is not None}
+                self._known[uuid] = replace(before or reading.counters, **known)
 
     def _lost_and_returned(self, session: Session) -> Iterator["_Happening"]:
         """Yield each that was lost or came back once. A GPU that is lost has fallen off the bus, whether the

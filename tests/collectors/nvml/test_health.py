@@ -135,6 +135,28 @@ def test_a_counter_that_is_no_number_is_absent_and_the_rest_is_there(
     assert answer.gpu.power_w == 80
 
 
+def test_a_sum_of_which_a_part_could_not_be_read_is_no_other_sum(tmp_path: Path) -> None:
+    values: dict[int | str, Signal] = {29: 3, 30: 2, 38: 7, 45: 1, 143: 1}
+    steady = FakeGpu(uuid="GPU-a", fields=values)
+    broken = FakeGpu(
+        uuid="GPU-a", fields=values,
+        errors={"field:29": "TIMEOUT", "field:38": "TIMEOUT", "field:143": "TIMEOUT"},
+    )  # fmt: skip
+    grown = FakeGpu(uuid="GPU-a", fields={**values, 30: 3, 143: 2})
+    with Probe(tmp_path, world(steady)) as probe:
+        told = []
+        for gpu in (steady, broken, grown):
+            probe.world(world(gpu))
+            told.append([probe.tick(after_s=600) for _ in range(6)])
+    states = [[event.counters for answer in answers for event in answer.events][-1] for answers in told]
+    assert [(state.pages_retired, state.nvlink_errors) for state in states if state] == [
+        (5, 8), (None, None), (6, 8),
+    ]  # fmt: skip
+    assert incidents([answer for answers in told for answer in answers]) == [
+        ("GPU-a", "rows_remapped", None, 1), ("GPU-a", "pages_retired", None, 1),
+    ]  # fmt: skip
+
+
 def test_what_a_gpu_is_is_read_anew_when_the_library_was_opened_anew(tmp_path: Path) -> None:
     # Such as its mode of ECC, which another one waits for a reset; its handle may be that of before.
     with Probe(tmp_path, world()) as probe:

@@ -135,7 +135,8 @@ class Session:
         self._open = True
         driver = gate.driver_version()
         if driver != self._driver:
-            self._devices.clear()  # another driver supports other calls
+            for device in self._devices.values():
+                device.query.forget()  # another driver supports other calls
         self._driver = driver
         self._enumerate(now_s)
         self._open_backoff.reset()

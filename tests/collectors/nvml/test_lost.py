@@ -75,6 +75,37 @@ def test_a_gpu_that_is_pulled_out_and_plugged_in_again(tmp_path: Path) -> None:
     assert back.conditions == set()
 
 
+def test_a_lost_gpu_that_another_driver_does_not_list_is_still_lost(tmp_path: Path) -> None:
+    with Probe(tmp_path, BOTH) as probe:
+        probe.tick()
+        probe.world(Scenario(gpus=[A, refusing(B, "*", "GPU_IS_LOST")]))
+        probe.tick()
+        probe.world(Scenario(errors={"*": "DRIVER_NOT_LOADED"}))
+        probe.tick()
+        probe.world(Scenario(driver="580.1", gpus=[A]))
+        looked = [probe.tick(after_s=60) for _ in range(3)]
+        probe.world(Scenario(driver="580.1", gpus=[A, B]))
+        back = [probe.tick(after_s=600) for _ in range(2)]
+    assert [set(answer.gpus) for answer in looked] == [{"GPU-a"}] * 3
+    assert looked[-1].conditions == {("device_lost", "GPU-b")}
+    kinds = [event.kind for answer in (*looked, *back) for event in answer.events if event.gpu == "GPU-b"]
+    assert [kind for kind in kinds if kind != "state"] == ["returned"]
+    assert set(back[-1].gpus) == {"GPU-a", "GPU-b"}
+
+
+def test_another_driver_is_asked_for_what_the_one_before_refused(tmp_path: Path) -> None:
+    dumb = FakeGpu(uuid=A.uuid, values=A.values, errors={"nvmlDeviceGetTemperatureV": "NOT_SUPPORTED",
+                                                         "nvmlDeviceGetTemperature": "NOT_SUPPORTED"})  # fmt: skip
+    with Probe(tmp_path, Scenario(gpus=[dumb])) as probe:
+        before = probe.tick().gpu
+        probe.world(Scenario(errors={"*": "DRIVER_NOT_LOADED"}))
+        probe.tick()
+        probe.world(Scenario(driver="580.1", gpus=[A]))
+        after = probe.tick(after_s=60).gpu
+    assert before.temp_c is None
+    assert after.temp_c is not None
+
+
 def test_a_driver_that_lists_a_new_gpu_at_once(tmp_path: Path) -> None:
     with Probe(tmp_path, Scenario(gpus=[A], live=True)) as probe:
         probe.tick()

@@ -25,7 +25,8 @@ _NETWORKED = frozenset({CgroupKind.POD, CgroupKind.CONTAINER})
 class _Reported:
     """Holds what is one pod in a sample, or stands for one: its uid, and its groups with what measures each.
 
-    ``folders``: where its processes are; none where its network is the host's.
+    ``folders``: where its processes are, those of containers nested in it last, whose network is another; none
+    where its network is the host's.
     """
 
     uid: str
@@ -103,6 +104,8 @@ class CgroupCollector:
             pod.meters.append((group, meter))
             if group.id.kind in _NETWORKED:
                 pod.folders += group.folders
+        for pod in reported.values():
+            pod.folders.sort(key=lambda folder: folder.count("/"))
         for meter in meters.values():
             meter.close()
         self._groups, self._reported = groups, [*reported.values()]

@@ -208,6 +208,24 @@ def test_a_pods_network_is_its_namespaces_without_lo(tmp_path: Path) -> None:
     assert (pod.net_rx_bytes_per_s, pod.net_tx_bytes_per_s) == (2500, 0)
 
 
+@pytest.mark.parametrize("beside", [f"{POD}/init", pod_path("systemd", "burstable", UID, "f" * 64)])
+def test_a_pods_network_is_not_that_of_a_container_nested_in_it(tmp_path: Path, beside: str) -> None:
+    host = FakeHost(tmp_path, "v2")
+    nested = f"{POD}/docker/{B}"
+    for path in (POD, f"{POD}/docker"):
+        host.put(path)
+    for path, pid, netns in ((nested, 80, "net:[3]"), (beside, 70, "net:[2]")):
+        host.put(path, pids=(pid,))
+        host.process(pid, path, netns=netns)
+        host.network(pid, eth0=(0, 0))
+    watched = Watched(host)
+    watched.tick()
+    host.network(80, eth0=(7, 7))
+    host.network(70, eth0=(3000, 100))
+    pod = watched.sample().pods[0]
+    assert (pod.net_rx_bytes_per_s, pod.net_tx_bytes_per_s) == (3000, 100)
+
+
 def unreadable(host: FakeHost) -> None:
     (host.root / "proc/70/ns/net").unlink()
 

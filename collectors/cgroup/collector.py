@@ -25,8 +25,8 @@ _NETWORKED = frozenset({CgroupKind.POD, CgroupKind.CONTAINER})
 class _Reported:
     """Holds what is one pod in a sample, or stands for one: its uid, and its groups with what measures each.
 
-    ``folders``: where its processes are, those of containers nested in it last, whose network is another; none
-    where its network is the host's.
+    ``folders``: where its processes are, those of containers nested in it last, whose network is another;
+    none where its network is the host's.
     """
 
     uid: str

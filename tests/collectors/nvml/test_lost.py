@@ -94,8 +94,8 @@ def test_a_lost_gpu_that_another_driver_does_not_list_is_still_lost(tmp_path: Pa
 
 
 def test_another_driver_is_asked_for_what_the_one_before_refused(tmp_path: Path) -> None:
-    dumb = FakeGpu(uuid=A.uuid, values=A.values, errors={"nvmlDeviceGetTemperatureV": "NOT_SUPPORTED",
-                                                         "nvmlDeviceGetTemperature": "NOT_SUPPORTED"})  # fmt: skip
+    errors = {f"nvmlDeviceGetTemperature{version}": "NOT_SUPPORTED" for version in ("V", "")}
+    dumb = FakeGpu(uuid=A.uuid, values=A.values, errors=errors)
     with Probe(tmp_path, Scenario(gpus=[dumb])) as probe:
         before = probe.tick().gpu
         probe.world(Scenario(errors={"*": "DRIVER_NOT_LOADED"}))

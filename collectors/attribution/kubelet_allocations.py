@@ -2,7 +2,7 @@
 
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -57,41 +57,37 @@ class Allocations:
         self._thread = threading.Thread(target=self._run, name="pod-resources", daemon=True)
         self._thread.start()
 
-    def of(self, uuid: str, index: int, slices: Mapping[int, str]) -> tuple[Allocation, ...] | None:
+    def of(self, uuid: str, index: int, slices: Mapping[str, int]) -> tuple[Allocation, ...] | None:
         """Tell who holds the GPU or one of its slices; None while that is not known, which is not "nobody".
 
-        ``slices`` are the uuids of the GPU's MIG slices by GPU instance, where it has any. It is not known
-        either which of several slices a claim has that tells only its profile.
+        ``slices`` are the GPU instances of the GPU's MIG slices by uuid, where it has any. It is not known
+        either which slice a container has whose id fits several: a claim tells only the profile, other ids
+        the GPU instance, which slices may share.
         """
         given = self._devices
         if given is None:
             return None
-        mine = [
-            (allocated, device) for allocated, device in given if self._is_on(device, uuid, index, slices)
-        ]
-        if len(slices) != 1 and any(device.some_slice for _, device in mine):
-            return None
-        return tuple(dict.fromkeys(self._allocation(allocated, device, slices) for allocated, device in mine))
+        holders: dict[Allocation, None] = {}
+        for allocated, device in given:
+            if self._is_on(device, uuid, index, slices):
+                meant = _slices_meant(device, slices)
+                if len(meant) != 1:
+                    return None
+                holders[self._allocation(allocated, device, meant[0])] = None
+        return tuple(holders)
 
     def close(self) -> None:
         """End the thread."""
         self._stop.set()
         self._thread.join(1.0)
 
-    def _is_on(self, device: DeviceId, uuid: str, index: int, slices: Mapping[int, str]) -> bool:
+    def _is_on(self, device: DeviceId, uuid: str, index: int, slices: Collection[str]) -> bool:
         if device.minor is not None:  # mostly the index
             of_minor = self._uuids.get(device.minor)
             return device.minor == index if of_minor is None else of_minor == uuid
-        return device.uuid == uuid or device.uuid in slices.values()
+        return device.uuid == uuid or device.uuid in slices
 
-    def _allocation(
-        self, allocated: AllocatedDevice, device: DeviceId, slices: Mapping[int, str]
-    ) -> Allocation:
-        mig = None if device.instance is None else slices.get(device.instance)
-        if device.some_slice:
-            (mig,) = slices.values()
-        if device.uuid is not None and device.uuid.startswith("MIG-"):
-            mig = device.uuid
+    def _allocation(self, allocated: AllocatedDevice, device: DeviceId, mig: str | None) -> Allocation:
         return Allocation(
             pod_uid=self._uid_of(allocated.namespace, allocated.pod),
             namespace=allocated.namespace,
@@ -131,6 +127,15 @@ class Allocations:
                     self._unknown.add(device_id)
                     detail = f"a GPU's device id of a form that is not known: {device_id!r:.100}"
                     self._telemetry.emit(NOT_MEASURED, detail, what="allocation", reason="device_id")
+
+
+def _slices_meant(device: DeviceId, slices: Mapping[str, int]) -> list[str | None]:
+    """Return the uuids of the slices that an id may mean; of one that means the whole GPU, None alone."""
+    if device.some_slice:
+        return [*slices]
+    if device.instance is not None:
+        return [uuid for uuid, instance in slices.items() if instance == device.instance]
+    return [device.uuid if device.uuid in slices else None]
 
 
 def uuids_by_minor(host_root: str) -> dict[int, str]:

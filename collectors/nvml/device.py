@@ -82,9 +82,9 @@ class Device:
         self.ref = ref
 
     @property
-    def slices(self) -> Mapping[int, str]:
-        """Return the uuids of its MIG slices by GPU instance; empty where it is not divided."""
-        return self._mig.uuids if self._divided else {}
+    def slices(self) -> Mapping[str, int]:
+        """Return the GPU instances of its MIG slices by uuid; empty where it is not divided."""
+        return self._mig.instances if self._divided else {}
 
     @property
     def divided(self) -> bool:

@@ -34,8 +34,8 @@ class MigReader:
         self._gpm = GpmReader(metrics_of("slice", activity), "mig_util")
         self._memory = gate.memory()
         self._profiles: dict[str, str | None] = {}
-        self.uuids: dict[int, str] = {}
-        """The slices' uuids by GPU instance, as of the last reading."""
+        self.instances: dict[str, int] = {}
+        """The slices' GPU instances by uuid, as of the last reading; several may be in one."""
 
     def read(self, query: DeviceQuery, total_bytes: int | None) -> tuple[MigDevice, ...]:
         """Return every slice there is now; none is an empty answer. ``total_bytes``: the whole GPU's memory.
@@ -44,7 +44,7 @@ class MigReader:
         and where compute instances share a GPU instance: GPM counts by GPU instance.
         """
         slices = self._slices(query)
-        self.uuids = {mig.instance: mig.uuid for mig in slices if mig.instance is not None}
+        self.instances = {mig.uuid: mig.instance for mig in slices if mig.instance is not None}
         sharing = Counter(mig.instance for mig in slices)
         self._gpm.keep({instance for instance in sharing if instance is not None})
         self._profiles = {

@@ -115,7 +115,8 @@ class HealthRecorder:
             device = session.device(uuid)
             slices = device.slices if device is not None else {}
             event = self._event(tick, session, uuid, change)
-            mig = None if instance is None else slices.get(instance)
+            hit_slices = [slice_ for slice_, of_slice in slices.items() if of_slice == instance]
+            mig = hit_slices[0] if len(hit_slices) == 1 else None
             events.append(replace(event, inferred=inferred, mig=mig, pods=self._both(uuid, hit.get(uuid))))
         changed = {event.gpu for event in events}
         # Of a GPU that is lost nothing is read, and it is there all the same.

@@ -107,12 +107,31 @@ def test_slices_by_every_name(kubelet: FakeKubelet, asking: Callable[[], Allocat
     kubelet.give("by-uuid", MIG)
     kubelet.give("by-instance", f"MIG-{A}/2/0")
     kubelet.give("by-index", "nvidia0/gi3")
-    found = asking().of(A, 0, {1: MIG, 2: "MIG-2", 3: "MIG-3"})
+    found = asking().of(A, 0, {MIG: 1, "MIG-2": 2, "MIG-3": 3})
     assert found == (
         held("by-uuid", mig=MIG),
         held("by-instance", mig="MIG-2"),
         held("by-index", mig="MIG-3"),
     )
+
+
+def test_slices_that_share_a_gpu_instance(kubelet: FakeKubelet, asking: Callable[[], Allocations]) -> None:
+    """A uuid names one of them; a GPU instance does not."""
+    shared = {MIG: 2, MIG[:-1] + "2": 2}
+    for number, slice_ in enumerate(shared):
+        kubelet.give(f"by-uuid-{number}", slice_)
+    given = asking()
+    assert given.of(A, 0, shared) == tuple(held(f"by-uuid-{n}", mig=mig) for n, mig in enumerate(shared))
+    kubelet.give("by-instance", f"MIG-{A}/2/1")
+    given.ask()
+    assert given.of(A, 0, shared) is None
+
+
+def test_a_slice_that_the_driver_does_not_list_is_not_the_whole_gpu(
+    kubelet: FakeKubelet, asking: Callable[[], Allocations]
+) -> None:
+    kubelet.give("by-instance", f"MIG-{A}/2/0")
+    assert asking().of(A, 0, {}) is None
 
 
 def test_a_pod_of_which_only_the_name_is_known(
@@ -142,12 +161,12 @@ CLAIM = "k8s.gpu.nvidia.com/claim=0fa1b2c3-0000-4000-8000-00000000000c"
         (["k8s.gpu.nvidia.com/device=gpu-1"], {0: B, 1: A}, {}, [True, False]),
         (["k8s.gpu.nvidia.com/device=gpu-1"], {0: "GPU-????????-????"}, {}, [False, True]),
         (["k8s.gpu.amd.com/device=gpu-0"], {}, {}, [False, False]),
-        (["k8s.gpu.nvidia.com/device=gpu-0-mig-9-4-4"], {}, {1: MIG}, [MIG, False]),
-        (["k8s.gpu.nvidia.com/device=gpu-0-mig-9-4-4"], {}, {1: MIG, 2: "MIG-2"}, [None, False]),
+        (["k8s.gpu.nvidia.com/device=gpu-0-mig-9-4-4"], {}, {MIG: 1}, [MIG, False]),
+        (["k8s.gpu.nvidia.com/device=gpu-0-mig-9-4-4"], {}, {MIG: 1, "MIG-2": 2}, [None, False]),
     ],
 )
 def test_a_claim_of_dynamic_resource_allocation(
-    folder: Path, kubelet: FakeKubelet, names: list[str], minors: dict[int, str], slices: dict[int, str],
+    folder: Path, kubelet: FakeKubelet, names: list[str], minors: dict[int, str], slices: dict[str, int],
     holders: list[bool | str | None],
 ) -> None:  # fmt: skip
     """Of GPU A and GPU B: whether the pod holds it, or its slice; None where that is not known."""

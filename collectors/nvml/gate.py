@@ -99,6 +99,8 @@ def call(function: Callable[..., _T], *arguments: Any) -> _T:
         return function(*arguments)
     except pynvml.NVMLError as error:
         raise nvml_error(error.value) from error
+    except UnicodeDecodeError as error:  # of a board whose memory of itself is damaged
+        raise UnsupportedError("no_text") from error
 
 
 def check(code: int) -> None:

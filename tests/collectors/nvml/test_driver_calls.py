@@ -10,7 +10,7 @@ import pytest
 from collectors.nvml import gate
 from collectors.nvml.query import DeviceQuery
 from collectors.nvml.types import NoDataError, RunningProcess, UnsupportedError
-from dutycycle.telemetry.events import Telemetry
+from dutycycle.telemetry.events import NOT_MEASURED, Telemetry
 
 Library = dict[str, Callable[..., int]]
 """Functions of a driver by name: an answer for each call that is made."""
@@ -133,3 +133,17 @@ def test_a_process_of_unknown_memory(library: Library) -> None:
 
     library["nvmlDeviceGetComputeRunningProcesses_v2"] = tell
     assert gate.compute_processes(2)(None) == [RunningProcess(7, None, (0, 0))]
+
+
+def test_a_name_that_is_no_text_is_not_told(library: Library) -> None:
+    """It costs nothing else of the GPU."""
+
+    def tell(_handle: Any, place: Any, _size: Any) -> int:
+        place.value = b"\xf8\x0c"
+        return 0
+
+    library["nvmlDeviceGetSerial"] = tell
+    telemetry = Telemetry("test")
+    query = DeviceQuery(None, "GPU 0", telemetry)
+    assert [query.ask("serial", gate.serial) for _ in range(2)] == [None, None]
+    assert telemetry.count(NOT_MEASURED) == 1

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from collectors.attribution.cgroup_path import CgroupId, CgroupKind
 from collectors.attribution.kubelet_allocations import Allocations
 from collectors.attribution.processes import Attribution
@@ -117,13 +119,14 @@ class GivenGpus(Allocations):
     host's: they count as its own, as those that a kubelet gave to a pod."""
 
     def __init__(self, pod: Pod, visible: frozenset[str] | None) -> None:
-        self._given = (Allocation(pod_uid=pod.uid, namespace=NAMESPACE, pod=pod.name),)
+        self._given = Allocation(pod_uid=pod.uid, namespace=NAMESPACE, pod=pod.name)
         self._visible = visible
 
-    def of(self, uuid: str, index: int, slices: Mapping[int, str]) -> tuple[Allocation, ...]:
-        """Return the command, on each GPU that it may use."""
-        mine = self._visible is None or str(index) in self._visible or uuid in self._visible
-        return self._given if mine else ()
+    def of(self, uuid: str, index: int, slices: Mapping[str, int]) -> tuple[Allocation, ...]:
+        """Return the command, on each GPU and slice that it may use."""
+        if self._visible is None or str(index) in self._visible or uuid in self._visible:
+            return (self._given,)
+        return tuple(replace(self._given, mig=slice_) for slice_ in slices if slice_ in self._visible)
 
     def close(self) -> None:
         """Do nothing: nothing is held."""

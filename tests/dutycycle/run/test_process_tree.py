@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dutycycle.run.collector import pod_of, visible_gpus
+from dutycycle.run.collector import GivenGpus, pod_of, visible_gpus
 from dutycycle.run.process_tree import ProcessTree
 
 _TICKS, _PAGE = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
@@ -67,6 +67,17 @@ def test_when_all_have_ended_there_is_nothing(tmp_path: Path) -> None:
 )
 def test_visible_gpus(text: str | None, visible: set[str] | None) -> None:
     assert visible_gpus(text) == visible
+
+
+@pytest.mark.parametrize(
+    ("text", "slices"),
+    [(None, [None]), ("0", [None]), ("GPU-a", [None]), ("MIG-1", ["MIG-1"]), ("1", []), ("MIG-7", [])],
+)
+def test_what_is_the_commands(text: str | None, slices: list[str | None]) -> None:
+    """Of a GPU with two MIG slices."""
+    given = GivenGpus(pod_of(["train"], "a", 7, 0), visible_gpus(text))
+    held = given.of("GPU-a", 0, {"MIG-1": 1, "MIG-2": 2})
+    assert [(allocation.pod, allocation.mig) for allocation in held] == [("train", mig) for mig in slices]
 
 
 def test_a_run_is_named_as_it_was_typed() -> None:

@@ -99,8 +99,8 @@ class MetricRow:
     ``by_name``: it is read only where ``DUTYCYCLE_GPU_ACTIVITY`` names it, as each has its bytes in every
     sample. ``dcgm``: names of
     dcgm-exporter with the factor to our unit, the oldest first. ``smi``: spellings of nvidia-smi and of
-    people, as sets of words (``dutycycle.imports.spellings``). ``dcgmi``, ``smi_dmon``, ``wandb``: names in
-    logs with their unit.
+    people, as sets of words (``dutycycle.imports.table.spellings``). ``dcgmi``, ``smi_dmon``, ``wandb``:
+    names in logs with their unit.
     """
 
     field: str

@@ -22,8 +22,8 @@ import zstandard
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.trace_reader import ZstdReader
 from dutycycle.encodings import encoding_of
-from dutycycle.imports.json_log import flat_lines, is_json
-from dutycycle.imports.spellings import read_meaning
+from dutycycle.imports.table.json_log import flat_lines, is_json
+from dutycycle.imports.table.spellings import read_meaning
 
 LONGEST_LINE = 64 * 1024
 _TIME = r"\d{4}-\d\d-\d\dT[\d:.]{8,}(?:Z|[-+]\d\d:?\d\d) "

@@ -8,10 +8,10 @@ from pathlib import Path
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.topics import TICK_TOPICS
 from dutycycle.contract.trace import TraceWriter
-from dutycycle.imports.csv_log import MOST_NAMES
 from dutycycle.imports.log_file import LONGEST_LINE, LogFile
 from dutycycle.imports.quantities import Notes, Reader, Row
 from dutycycle.imports.samples import Samples
+from dutycycle.imports.table.heading import MOST_NAMES
 from dutycycle.imports.wandb.samples import WandbSamples
 from dutycycle.process import temporary_folder
 from dutycycle.progress import Progress

@@ -12,17 +12,20 @@ two lines, of a MIG slice and of a process one.
 """
 
 import re
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from dutycycle.imports.csv_log import ColumnChoice, CsvReader, WholeLog
 from dutycycle.imports.dmon import SmiDmonReader
-from dutycycle.imports.json_log import JsonReader
 from dutycycle.imports.log_file import LogFile
 from dutycycle.imports.moments import Clock, Ticks
 from dutycycle.imports.quantities import Column, Row, is_measured, read_cells, read_uuid, read_words
 from dutycycle.imports.smi_query import SmiQueryReader, is_query
-from dutycycle.imports.spellings import DecimalMark
+from dutycycle.imports.table import json_log
+from dutycycle.imports.table.csv_log import CsvReader
+from dutycycle.imports.table.heading import ColumnChoice, WholeLog
+from dutycycle.imports.table.sniffer import Sniffer
+from dutycycle.imports.table.spellings import DecimalMark
 
 _DMON = re.compile(r"# *(?:Date[ ,]+)?(?:Time[ ,]+)?gpu[ ,].*\b(?:pwr|sm|mem|mclk|fb|rxpci|pid)\b").match
 _DCGMI = re.compile(r"# *Entity\b").match
@@ -47,28 +50,31 @@ _PROCESS = re.compile(
 ).fullmatch
 
 
-def look_through(log: LogFile, reader: CsvReader, mark: DecimalMark) -> WholeLog:
+def look_through(log: LogFile, sniffer: Sniffer, mark: DecimalMark) -> WholeLog:
     """Find what all amounts of a log tell: its decimal ``mark``, if it was not given, and which percentages
-    are shares. ``reader`` is another one than reads the values.
+    are shares; of JSON the names of its values, too.
 
     Raises ``DutycycleError`` where the amounts do not tell the mark, and it was not given.
     """
-    of_json = JsonReader(reader)
+    names: dict[str, None] = {}
     for _, line in log.read_lines():
         if log.is_json:
-            of_json.note_names(line)
+            with suppress(ValueError):  # whoever reads it says so
+                names |= dict.fromkeys(json_log.read_names(line))
             continue
         if _FAILURE(line):
             continue
         if is_query(line):
             return WholeLog(mark)
         if not line.startswith(("|", "+")):  # a table of nvidia-smi
-            reader.note_amounts(line)
-    if of_json.names:
+            sniffer.take_line(line)
+    if names:
+        sniffer.take_heading(list(names))
         for _, line in log.read_lines():
-            of_json.note_shares(line)
-    mark.decide(log.path, reader.delimiter)
-    return replace(reader.find_whole(), names=of_json.names)
+            with suppress(ValueError):
+                sniffer.take_cells(json_log.read_cells(line, names))
+    mark.decide(log.path, sniffer.delimiter)
+    return replace(sniffer.find_whole(), names=names)
 
 
 class SmiReader:

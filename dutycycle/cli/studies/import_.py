@@ -117,12 +117,14 @@ def _reader(args: argparse.Namespace) -> "Callable[[LogFile], Reader] | None":
     if args.format == "wandb":
         return None
     # here, not above: as in run
-    from dutycycle.imports.csv_log import CsvReader, WholeLog, read_column_choice
     from dutycycle.imports.dmon import DcgmDmonReader
-    from dutycycle.imports.json_log import JsonReader
     from dutycycle.imports.moments import Clock, Ticks
     from dutycycle.imports.nvidia_smi import SmiReader, look_through
-    from dutycycle.imports.spellings import DecimalMark
+    from dutycycle.imports.table.csv_log import CsvReader
+    from dutycycle.imports.table.heading import read_column_choice
+    from dutycycle.imports.table.json_log import JsonReader
+    from dutycycle.imports.table.sniffer import Sniffer
+    from dutycycle.imports.table.spellings import DecimalMark
 
     start_ms = None if args.start is None else arguments.moment_ms("--start", args.start, 0)
     interval_ms = round(1000 * (args.interval or 1))
@@ -138,8 +140,7 @@ def _reader(args: argparse.Namespace) -> "Callable[[LogFile], Reader] | None":
 
     def make_reader(log: "LogFile") -> "Reader":
         mark = DecimalMark({"point": ".", "comma": ","}.get(args.decimal))
-        reader = CsvReader(*clock_and_ticks(), choice, WholeLog(mark))
-        whole = look_through(log, reader, mark)
+        whole = look_through(log, Sniffer(choice, mark, has_start=start_ms is not None), mark)
         if log.is_json:
             return JsonReader(CsvReader(*clock_and_ticks(), choice, whole), whole.names)
         return SmiReader(*clock_and_ticks(), choice, whole)

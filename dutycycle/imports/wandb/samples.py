@@ -27,7 +27,7 @@ from dutycycle.contract.trace import TraceRecord
 from dutycycle.contract.units import NAME_PATTERN
 from dutycycle.imports.dealing import APART_MS
 from dutycycle.imports.quantities import Column, Notes, Row, complete
-from dutycycle.imports.spellings import WANDB_FIELDS
+from dutycycle.imports.table.spellings import WANDB_FIELDS
 from dutycycle.imports.wandb.run import Moment, Step, read_moments, read_number, read_run
 
 _SHARES = frozenset(name for row in GPU_ROWS if row.gpm for name in row.wandb)

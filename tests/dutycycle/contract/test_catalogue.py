@@ -33,7 +33,7 @@ from dutycycle.contract.records.samples import (
     NvmlSample,
     PodCgroup,
 )
-from dutycycle.imports.spellings import read_meaning
+from dutycycle.imports.table.spellings import read_meaning
 from dutycycle.report.charts.choice import charts_of
 from dutycycle.report.gather import Gathered
 from dutycycle.report.view import view_of

@@ -6,11 +6,11 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from dutycycle.imports.csv_log import read_column_choice
 from dutycycle.imports.dmon import DcgmDmonReader
 from dutycycle.imports.moments import Clock, Ticks
 from dutycycle.imports.nvidia_smi import SmiReader
 from dutycycle.imports.quantities import Reader, Row
+from dutycycle.imports.table.heading import read_column_choice
 
 MIB = 1024 * 1024
 AT_MS = 1_605_188_891_412

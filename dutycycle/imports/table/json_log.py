@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from dutycycle.imports.csv_log import CsvReader
 from dutycycle.imports.quantities import Row
-from dutycycle.imports.spellings import read_meaning
+from dutycycle.imports.table.csv_log import CsvReader
+from dutycycle.imports.table.spellings import read_meaning
 
 _decoder = json.JSONDecoder(strict=False)  # a name of a process may have any character
 _NO_JSON = (ValueError, RecursionError)
@@ -365,43 +365,32 @@ def _flatten(name: str, value: Any, flat: dict[str, Any], lists: dict[str, list[
 class JsonReader:
     """Reads such lines by the reader of tables, whose columns are the ``names`` of all lines."""
 
-    def __init__(self, table: CsvReader, names: Mapping[str, None] | None = None) -> None:
+    def __init__(self, table: CsvReader, names: Iterable[str]) -> None:
         self.notes = table.notes
-        self.names = dict(names or {})
-        self._table = table
+        self._table, self._names = table, list(names)
         self._has_heading = False
-
-    def note_names(self, line: str) -> None:
-        """Take the names of a line; a line that is wrong has none."""
-        try:
-            self.names |= dict.fromkeys(_record(line))
-        except ValueError:  # whoever reads it says so
-            return
-
-    def note_shares(self, line: str) -> None:
-        """Let the percentages of a line tell whether they are shares of 1."""
-        try:
-            record = _record(line)
-            self._read_heading()
-            self._table.note_shares(self._cells(record))
-        except ValueError:
-            return
 
     def read_rows(self, line: str) -> list[Row]:
         """Give the rows of a line. Raises ``ValueError``."""
         if not line.strip():
             return []
-        record = _record(line)  # a log without any object has no names for a heading
-        self._read_heading()
-        return self._table.read_cells(self._cells(record))
-
-    def _read_heading(self) -> None:
+        cells = read_cells(line, self._names)  # a log without any object has no names for a heading
         if not self._has_heading:
-            self._table.read_heading(list(self.names), ",")
+            self._table.read_heading(self._names)
             self._has_heading = True
+        return self._table.read_cells(cells)
 
-    def _cells(self, record: Mapping[str, Any]) -> list[str]:
-        return [_text(record.get(name)) for name in self.names]
+
+def read_names(line: str) -> list[str]:
+    """Give the names of a line's values. Raises ``ValueError``."""
+    return list(_record(line))
+
+
+def read_cells(line: str, names: Iterable[str]) -> list[str]:
+    """Give the values of a line in the order of ``names``, as text; empty where it has none. Raises
+    ``ValueError``."""
+    record = _record(line)
+    return [_text(record.get(name)) for name in names]
 
 
 def _record(line: str) -> Mapping[str, Any]:

@@ -1,0 +1,115 @@
+"""Finds what only all lines of a table tell together, in a pass of its own before its values are read."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dutycycle.imports.quantities import Column, Notes
+from dutycycle.imports.table.heading import (
+    ColumnChoice,
+    Heading,
+    HeadingReader,
+    WholeLog,
+    split_cells,
+    with_usual_widths,
+)
+from dutycycle.imports.table.spellings import DecimalMark
+
+_ROUNDED_PCT, _SOME_MEMORY = 0.51, 0.02
+
+
+@dataclass
+class _MemoryShare:
+    """Compares a column with the share of memory in use beside it: ``differs`` in some row; ``is_seen`` to be
+    the same where it is no 0."""
+
+    differs: bool = False
+    is_seen: bool = False
+
+    def compare(self, value: float | None, used: float | None, total: float | None) -> None:
+        """Take a row. Either may be rounded to whole percent."""
+        if value is None or used is None or not total:
+            return
+        share = used / total
+        is_same = abs(value - 100 * share) <= _ROUNDED_PCT or abs(value - share) <= _ROUNDED_PCT / 100
+        self.differs = self.differs or not is_same
+        self.is_seen = self.is_seen or (is_same and share >= _SOME_MEMORY)
+
+
+class Sniffer:
+    """Takes the lines of a table, of which wrong ones tell nothing: whoever reads the values names them.
+
+    ``decimal``: the mark before decimals, as it was given; the amounts tell it else. ``has_start``: without a
+    column of time the log's times are known.
+    """
+
+    def __init__(self, choice: ColumnChoice | None, decimal: DecimalMark, *, has_start: bool) -> None:
+        self._notes = Notes()
+        self._headings = HeadingReader(self._notes, choice, WholeLog(), has_start=has_start)
+        self._decimal = decimal
+        self._heading: Heading | None = None
+        self._memory_shares: defaultdict[str, _MemoryShare] = defaultdict(_MemoryShare)
+        if choice and choice.heading is not None:
+            self.take_heading(split_cells(choice.heading, ","))
+
+    @property
+    def delimiter(self) -> str | None:
+        """Return what stands between the values; None before a heading was read."""
+        return self._heading.delimiter if self._heading else None
+
+    def take_line(self, line: str) -> None:
+        """Take a line of a text."""
+        heading = self._heading
+        is_plain = (
+            heading is not None and heading.delimiter == ","
+            and line[:1].isdigit() and line.isascii() and '"' not in line
+        )  # fmt: skip
+        if is_plain and heading and not heading.bare_percentages and not heading.shares_of_memory:
+            return  # no heading, and no amount with a comma: most lines
+        line = with_usual_widths(line)
+        names, delimiter = self._headings.find(line, heading)
+        if names is not None:
+            self.take_heading(names, delimiter)
+        elif heading is not None:
+            cells = heading.split_row(line)
+            if len(cells) != heading.width:
+                return
+            if not is_plain:
+                for position in heading.amounts:
+                    self._decimal.note_amount(cells[position])
+            self.take_cells([cell.replace(",", ".") for cell in cells])
+
+    def take_heading(self, names: Sequence[str], delimiter: str = ",") -> None:
+        """Take the names of the columns of what follows."""
+        try:
+            self._heading = self._headings.read(names, delimiter)
+        except ValueError:
+            self._heading = None
+
+    def take_cells(self, cells: Sequence[str]) -> None:
+        """Let the percentages of a row tell whether they are shares of 1, and which are of the memory."""
+        if self._heading is None:
+            return
+        for position, column in self._heading.bare_percentages:
+            _read_or_none(column, cells[position])  # which notes the value
+        for of_gpu in self._heading.shares_of_memory:
+            value, used, total = (
+                _read_or_none(of_gpu[name][1], cells[of_gpu[name][0]]) if name in of_gpu else None
+                for name in ("mem_copy_util_pct", "mem_used_bytes", "mem_total_bytes")
+            )
+            self._memory_shares[of_gpu["mem_copy_util_pct"][1].name].compare(value, used, total)
+
+    def find_whole(self) -> WholeLog:
+        """Give what the lines have told."""
+        of_memory = {
+            name for name, share in self._memory_shares.items() if share.is_seen and not share.differs
+        }
+        return WholeLog(self._decimal, self._notes.shares_of_one(), of_memory)
+
+
+def _read_or_none(column: Column, cell: str) -> float | None:
+    try:
+        value: float | None = column.read_value(cell)
+    except ValueError:
+        return None
+    return value

@@ -13,14 +13,14 @@ _BUSY_PCT = 1.0
 class PodUse:
     """Holds percent (mean over its GPUs), bytes, the percent of its busiest GPU; None is unknown.
 
-    ``gpus``: by index of those that it uses or was given, whether it works there. ``programs``: the names of
-    its processes there; ``name``: the pod's, where the kubelet said it.
+    ``gpus``: by index of those that it uses or was given, whether it works there, None where that is
+    unknown. ``programs``: the names of its processes there; ``name``: the pod's, where the kubelet said it.
     """
 
     util: float | None = None
     mem: float | None = None
     busiest: float | None = None
-    gpus: dict[int, bool] = field(default_factory=dict)
+    gpus: dict[int, bool | None] = field(default_factory=dict)
     programs: str = ""
     name: str = ""
 
@@ -33,7 +33,7 @@ def uses_of_pods(sample: NvmlSample) -> dict[str, PodUse]:
     for uuid, uses in uses_of_gpus(sample).items():
         for use in uses:
             pod = pods[use.pod_uid]
-            pod.gpus[indexes[uuid]] = use.util_pct is not None and use.util_pct >= _BUSY_PCT
+            pod.gpus[indexes[uuid]] = None if use.util_pct is None else use.util_pct >= _BUSY_PCT
             if use.mem_bytes is not None:
                 pod.mem = (pod.mem or 0.0) + use.mem_bytes
             if use.util_pct is not None:

@@ -88,6 +88,8 @@ class LiveState:
             for row in self.rows.values():
                 if row.ts_ms and not row.is_silent and row.is_overdue(self.now_ms):
                     row.fall_silent()
+                elif isinstance(row, PodRow):
+                    row.forget_overdue(self.now_ms)
         if self.now_ms - self._pruned_ms >= _PRUNE_EVERY_MS:
             self._pruned_ms = self.now_ms
             for key in [key for key, row in self.rows.items() if self.now_ms - row.seen_ms > _FORGOTTEN_MS]:
@@ -173,15 +175,19 @@ class LiveState:
         keys = {pod_subject(sample.node, uid).key for uid in uses}
         for key in self._on_gpus.get(sample.node, set()) - keys:
             if isinstance(gone := self.rows.get(key), PodRow):
-                gone.gpu_util = gone.gpu_mem = None
+                gone.forget_gpus()
         self._on_gpus[sample.node] = keys
         for uid, use in uses.items():
             if (pod := self._sampled_pod(sample, uid)) is None:
                 continue
-            pod.gpu_util, pod.gpu_mem = use.util, use.mem
+            pod.gpu_util, pod.gpu_mem, pod.gpus_seen_ms = use.util, use.mem, self.now_ms
             pod.gpu_util_max = most(pod.gpu_util_max, use.busiest)
             pod.gpu_mem_max = most(pod.gpu_mem_max, use.mem)
-            pod.gpus = {index: busy or pod.gpus.get(index, False) for index, busy in use.gpus.items()}
+            ever = pod.gpus
+            pod.gpus = {
+                index: ever.get(index) if busy is None else bool(busy or ever.get(index))
+                for index, busy in use.gpus.items()
+            }
             pod.programs = use.programs or pod.programs
             pod.name = pod.name or use.name
             pod.gpu_history.add(sample.ts_ms, (use.util, use.mem), ticks_of_each(len(self.rows)))
@@ -221,7 +227,7 @@ class LiveState:
             pod = self._sampled_pod(sample, cgroup.uid)
             if pod is None:
                 continue
-            held = cgroup.containers
+            held, pod.cgroups_seen_ms = cgroup.containers, self.now_ms
             pod.cpu = sum_of_known(container.cpu_util_pct for container in held)
             pod.mem = sum_of_known(container.mem_used_bytes for container in held)
             throttled = (container.cpu_throttled_pct for container in held)
@@ -234,7 +240,7 @@ class LiveState:
         key = pod_subject(pod.node, pod.uid).key
         if not self._is_shown(pod.node):
             return
-        if pod.finished_ms is not None:
+        if pod.finished:
             self._end(key)
             return
         self._ended.pop(key, None)

@@ -46,7 +46,11 @@ class SubjectRow:
 
     def is_overdue(self, now_ms: int) -> bool:
         """Tell whether the last sample came in longer ago than is usual."""
-        return now_ms - self.seen_ms > max(_SILENT_MS, _SILENT_TICKS * self.interval_ms)
+        return self.is_long(now_ms - self.seen_ms)
+
+    def is_long(self, wait_ms: int) -> bool:
+        """Tell whether its samples usually come in less time."""
+        return wait_ms > max(_SILENT_MS, _SILENT_TICKS * self.interval_ms)
 
     def fall_silent(self) -> None:
         """Forget its figures: what was so when it was sampled last is not known of now."""
@@ -128,8 +132,8 @@ class PodRow(SubjectRow):
     """Holds a pod, or outside Kubernetes a container or unit. ``name`` is empty until it is told.
 
     ``cpu`` in percent of a core, ``mem`` in bytes; ``gpu_util`` is the mean over its GPUs, ``gpu_util_max``
-    the most of any of them. ``gpus``: (index, whether it ever used it) of those that it has. ``programs`` (on
-    GPUs) and ``container`` stand for a name that nobody told.
+    the most of any of them. ``gpus``: (index, whether it ever used it) of those that it has, None while that
+    is unknown. ``programs`` (on GPUs) and ``container`` stand for a name that nobody told.
     """
 
     uid: str = ""
@@ -137,6 +141,9 @@ class PodRow(SubjectRow):
     identity: Pod | None = None
     programs: str = ""
     container: str = ""
+    gpus_seen_ms: int = 0
+    cgroups_seen_ms: int = 0
+    """When a sample of each source came in: one may fall silent while the other goes on."""
     cpu: Value = None
     cpu_max: Value = None
     mem: Value = None
@@ -146,7 +153,7 @@ class PodRow(SubjectRow):
     gpu_util_max: Value = None
     gpu_mem: Value = None
     gpu_mem_max: Value = None
-    gpus: dict[int, bool] = field(default_factory=dict)
+    gpus: dict[int, bool | None] = field(default_factory=dict)
     history: MetricHistory = field(default_factory=lambda: MetricHistory(_NODE_HISTORY))
     gpu_history: MetricHistory = field(default_factory=lambda: MetricHistory(_POD_GPU_HISTORY))
 
@@ -171,7 +178,23 @@ class PodRow(SubjectRow):
     def fall_silent(self) -> None:
         """Forget the figures of now; its maxima stay."""
         super(PodRow, self).fall_silent()
-        self.cpu = self.mem = self.throttled = self.gpu_util = self.gpu_mem = None
+        self.forget_gpus()
+        self.forget_cgroups()
+
+    def forget_gpus(self) -> None:
+        """Forget what it does on GPUs now."""
+        self.gpu_util = self.gpu_mem = None
+
+    def forget_cgroups(self) -> None:
+        """Forget what its containers use now."""
+        self.cpu = self.mem = self.throttled = None
+
+    def forget_overdue(self, now_ms: int) -> None:
+        """Forget the figures of a source that has fallen silent."""
+        if self.is_long(now_ms - self.gpus_seen_ms):
+            self.forget_gpus()
+        if self.is_long(now_ms - self.cgroups_seen_ms):
+            self.forget_cgroups()
 
     def frozen(self) -> Self:
         """Return it as it is now, with histories of its own."""

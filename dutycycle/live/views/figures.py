@@ -93,7 +93,7 @@ def _of_pod(row: PodRow) -> Pairs:
     yield "memory", _with_max(bytes_text(row.mem), bytes_text(row.mem_max))
     used, held = gpus_held(row)
     if held:
-        yield "GPUs", f"uses {used} of {held}"
+        yield "GPUs", str(held) if used is None else f"uses {used} of {held}"
         yield "GPU use", _with_max(percent_text(row.gpu_util), percent_text(row.gpu_util_max))
         yield "GPU memory", _with_max(bytes_text(row.gpu_mem), bytes_text(row.gpu_mem_max))
 
@@ -103,7 +103,7 @@ def _of_job(row: JobRow) -> Pairs:
     yield "pods", str(len(row.pods))
     yield "nodes", str(len({pod.node for pod in row.pods.values()}))
     if held:
-        yield "GPUs", f"uses {used} of {held}"
+        yield "GPUs", str(held) if used is None else f"uses {used} of {held}"
         yield "GPU use", percent_text(row.gpu_util)
         yield "GPU memory", bytes_text(row.total("gpu_mem"))
     yield "CPU", percent_text(row.total("cpu"))

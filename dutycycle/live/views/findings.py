@@ -85,14 +85,17 @@ def cycle_words(row: Row) -> str:
 
 
 def full_in_s(row: Row) -> float | None:
-    """Tell when memory is full, from now; None while it does not run out, or that is no longer said."""
+    """Tell when memory is full, of a pod or job its own or that of its GPUs, whichever is first, from now;
+    None while it does not run out, or that is no longer said."""
     if row.is_silent:
         return None
-    metric = "mem_used_bytes" if isinstance(row, GpuRow | NodeRow) else "gpu_mem_used_bytes"
-    trend = row.derived.trend(metric) or row.derived.trend("mem_used_bytes")
-    if trend is None or trend[0].exhausts_in_s is None or row.ts_ms - trend[1] >= _UNSAID_MS:
-        return None
-    return max(trend[0].exhausts_in_s - (row.ts_ms - trend[1]) / 1000, 0.0)
+    trends = (row.derived.trend(metric) for metric in ("gpu_mem_used_bytes", "mem_used_bytes"))
+    full = (
+        max(trend.exhausts_in_s - (row.ts_ms - ts_ms) / 1000, 0.0)
+        for trend, ts_ms in filter(None, trends)
+        if trend.exhausts_in_s is not None and row.ts_ms - ts_ms < _UNSAID_MS
+    )
+    return min(full, default=None)
 
 
 def full_words(row: Row) -> str:

@@ -52,6 +52,18 @@ def test_a_warning_stays_until_the_trend_of_its_metric_takes_it_back() -> None:
     assert trend(row) == "", "a metric without a trend now has none"
 
 
+def test_memory_of_a_pod_that_runs_out_is_told_beside_that_of_its_gpu() -> None:
+    state = fed(
+        ("nvml-samples", "a", nvml(97)), ("cgroup-samples", "a", cgroup()), ("pods", "p", POD),
+        trends(POD_SUBJECT, gpu_mem_used_bytes=ahead(1e9)),
+        trends(POD_SUBJECT, "cgroup", mem_used_bytes=ahead(1e9, exhausts_in_s=90)),
+    )  # fmt: skip
+    assert [full_words(pod) for pod in state.pods()] == ["memory full in 1m30s"]
+    feed(state, *trends(POD_SUBJECT, gpu_mem_used_bytes=ahead(1e9, exhausts_in_s=60)))
+    assert [full_words(pod) for pod in state.pods()] == ["memory full in 1m"]
+    assert warnings(state, []) == ["ml/train-0: memory full in 1m"]
+
+
 def test_a_warning_that_is_no_longer_told_goes() -> None:
     state = fed(("nvml-samples", "a", nvml(97)), trends(mem_used_bytes=ahead(1e9, exhausts_in_s=90)))
     (row,) = state.gpus()

@@ -7,6 +7,8 @@ import pytest
 from dutycycle.live.lines import plain_lines
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.views.findings import activity, period_s
+from dutycycle.live.views.summary import summary
+from dutycycle.live.views.tables.pods import gpus_held, of_gpus
 from dutycycle.web.fleet import squares, use_of
 from dutycycle.words import percent_text
 from tests.support.live import GPU, POD, Fed, ahead, cgroup, cycles, fed, feed, insight, nvml, trends
@@ -43,7 +45,9 @@ def test_a_pod_has_a_name_and_the_sum_of_its_containers() -> None:
     assert (row.name, row.cpu, row.gpu_util) == ("ml/train-0", 50.5, 41)
 
 
-GONE = [("finished", {**POD, "finished_ms": 5}), ("deleted", None)]
+GONE = [
+    ("finished", {**POD, "finished_ms": 5}), ("evicted", {**POD, "phase": "Failed"}), ("deleted", None)
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("goal", "last"), GONE, ids=[row[0] for row in GONE])
@@ -225,6 +229,41 @@ def test_what_a_silent_node_had_is_not_told_as_what_it_has() -> None:
     assert (pod.cpu, pod.gpu_util, pod.cpu_max, pod.gpu_util_max) == (None, None, 50.5, 41)
     assert period_s(gpu) is None
     assert [line.endswith("silent for 40s") for line in plain_lines(state)] == [True, True, True]
+
+
+@pytest.mark.parametrize(
+    ("source", "known"),
+    [("cgroup-samples", (50.5, None)), ("nvml-samples", (None, 41))],
+    ids=["the driver fails", "the cgroups cannot be read"],
+)
+def test_what_only_a_silent_source_tells_of_a_pod_is_not_known(
+    source: str, known: tuple[float | None, float | None]
+) -> None:
+    state = fed(("nvml-samples", "a", nvml(9)), ("cgroup-samples", "a", cgroup()))
+    for second in range(2, 40):
+        sample = cgroup(1000 * second) if source == "cgroup-samples" else nvml(9, 1000 * second)
+        feed(state, source, "a", sample)
+        state.at(1000 * second)
+    (pod,) = state.pods()
+    assert (pod.is_silent, (pod.cpu, pod.gpu_util)) == (False, known)
+    assert (pod.cpu_max, pod.gpu_util_max) == (50.5, 41)
+
+
+def test_a_gpu_of_which_a_pods_use_is_not_known_is_not_unused() -> None:
+    process = {"pid": 7, "pod_uid": "p"}
+    state = fed(("nvml-samples", "a", nvml(None, processes=[process])), ("pods", "p", POD))
+    (pod,) = state.pods()
+    assert (pod.gpu_util, gpus_held(pod), of_gpus(*gpus_held(pod))) == (None, (None, 1), [("1", "")])
+    feed(state, "nvml-samples", "a", nvml(0, 2000, processes=[process | {"gpu_util_pct": 0}]))
+    feed(state, "nvml-samples", "a", nvml(None, 3000, processes=[process]))
+    assert of_gpus(*gpus_held(pod)) == [("0 of 1", "warn")], "what was known once"
+
+
+def test_memory_of_a_gpu_that_does_not_tell_it_is_not_free() -> None:
+    sample = nvml(50)
+    (gpu,) = sample["gpus"]
+    sample["gpus"].append(gpu | {"uuid": "GPU-2", "index": 1, "mem_used_bytes": None})
+    assert ("3/141 GiB", "") in summary(fed(("nvml-samples", "a", sample)), "t")
 
 
 def test_a_job_is_silent_when_all_its_pods_are() -> None:

@@ -13,10 +13,12 @@ from dutycycle.live.views.tables.table import TableView
 from dutycycle.words import bytes_text, percent_text
 
 
-def gpus_of(job: JobRow) -> tuple[int, int]:
-    """Return on how many GPUs its pods ever worked, and how many they have or ask for."""
+def gpus_of(job: JobRow) -> tuple[int | None, int]:
+    """Return on how many GPUs its pods ever worked, None where that is not known of all, and how many they
+    have or ask for."""
     each = [gpus_held(pod) for pod in job.pods.values()]
-    return sum(used for used, _ in each), sum(held for _, held in each)
+    used = [known for known, _ in each if known is not None]
+    return sum(used) if len(used) == len(each) else None, sum(held for _, held in each)
 
 
 def values(job: JobRow, most: int) -> list[float]:

@@ -12,17 +12,19 @@ from dutycycle.live.views.tables.table import TableView
 from dutycycle.words import bytes_text, percent_text
 
 
-def gpus_held(row: PodRow) -> tuple[int, int]:
-    """Return on how many GPUs it ever worked, and how many it has or asks for."""
+def gpus_held(row: PodRow) -> tuple[int | None, int]:
+    """Return on how many GPUs it ever worked, None where that is not known of all, and how many it has or
+    asks for."""
     asked = row.identity.gpu_request if row.identity is not None else None
-    return sum(row.gpus.values()), max(len(row.gpus), round(asked or 0))
+    used = [worked for worked in row.gpus.values() if worked is not None]
+    return sum(used) if len(used) == len(row.gpus) else None, max(len(row.gpus), round(asked or 0))
 
 
-def of_gpus(used: int, held: int) -> Line:
-    """Return ``1 of 4``; one figure where all are used, nothing without any."""
+def of_gpus(used: int | None, held: int) -> Line:
+    """Return ``1 of 4``; one figure where all are used or that is not known, nothing without any."""
     if not held:
         return []
-    return [(str(held), "")] if used == held else [(f"{used} of {held}", "warn")]
+    return [(str(held), "")] if used in (None, held) else [(f"{used} of {held}", "warn")]
 
 
 def values(row: PodRow, most: int) -> Sequence[float]:

@@ -1,6 +1,7 @@
 """Predicts what the pods of a job's file will need, from the peak records of those that were like them."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from math import ceil
 
 from dutycycle.contract.records.derived import PodPeaks
@@ -15,9 +16,12 @@ _MIG = (("1g.10gb", 10), ("2g.20gb", 20), ("3g.40gb", 40), ("7g.80gb", 80))
 _SAFE = 1.1
 
 
-def prediction_of(pod: AskedPod, records: Iterable[PodPeaks]) -> Prediction | None:
-    """Predict from the records of pods that have ended; None without similar pods among them."""
-    template = template_of_pod({"metadata": {"namespace": pod.namespace}, "spec": pod.spec})
+def prediction_of(pod: AskedPod, records: Iterable[PodPeaks], job: str | None = None) -> Prediction | None:
+    """Predict from the records of pods that have ended; None without similar pods among them. ``job``: the
+    name of the object that makes the pod; None for a pod by itself."""
+    owners = [] if job is None else [{"controller": True, "name": job}]
+    meta = {"namespace": pod.namespace, "ownerReferences": owners}
+    template = replace(template_of_pod({"metadata": meta, "spec": pod.spec}), gpus=pod.gpus)
     return predict(similar_pods_of(records).nearest(template))
 
 

@@ -81,7 +81,8 @@ def _answers(
             answer["gpus"] = pod.gpus
         if pod.note is not None:
             answer["note"] = pod.note
-        prediction = prediction_of(pod, pod_peaks(url, Which(namespace=pod.namespace)))
+        job = None if document.kind == "Pod" else document.written_name
+        prediction = prediction_of(pod, pod_peaks(url, Which(namespace=pod.namespace)), job)
         if prediction is None:
             yield answer | {"unknown": f"no pod like it has ended in namespace {pod.namespace}"}
             continue

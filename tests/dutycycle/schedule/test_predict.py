@@ -8,11 +8,12 @@ from msgspec.structs import replace
 
 from dutycycle.cli.main import main
 from dutycycle.contract.codec import encode
+from dutycycle.contract.records.pods import JobRef
 from dutycycle.schedule.asked import advice, prediction_of
 from dutycycle.schedule.pod_specs import AskedPod, pods_of
 from dutycycle.submit.documents import read_documents
 from sinks.records.writer import RecordsWriter
-from tests.support.sinks.scheduling import NOW, peaks, pod
+from tests.support.sinks.scheduling import GIB, NOW, peaks, pod
 
 CONTAINER = """containers:
 {0}- name: main
@@ -199,6 +200,19 @@ def test_the_whole_way_from_the_database(tmp_path: Path, capsys: pytest.CaptureF
     capsys.readouterr()
     assert main(["predict", str(tmp_path / "job.yaml"), "--records", url]) == 0
     assert "no prediction: no pod like it has ended in namespace default" in capsys.readouterr().out
+
+
+def test_a_run_is_like_those_of_its_job_with_other_images(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As for the webhook, which knows the job by the pod's controller."""
+    (tmp_path / "job.yaml").write_text(TORCH.replace("name: bert,", "name: bert-8,"))
+    url = f"sqlite:///{tmp_path}/records.db"
+    job = JobRef(api_version="kubeflow.org/v1", kind="PyTorchJob", name="bert-7", uid="seven")
+    with RecordsWriter(url) as writer:
+        writer.write("pod-peaks", encode(peaks(pod("p", job=job, images=("train:0",)), 10.0)))
+    assert main(["predict", str(tmp_path / "job.yaml"), "--records", url]) == 0
+    assert "from 1 ended pod with the same job name and GPUs" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
@@ -490,3 +504,21 @@ def test_a_part_of_a_gpu_is_the_templates(tmp_path: Path) -> None:
     )
     (pod,) = asked(of_pod % "containers: [{name: main, image: x}]", tmp_path)
     assert pod.gpus == 0.5
+
+
+@pytest.mark.parametrize(
+    ("text", "gpus"),
+    [
+        (SHARING, 0.5),
+        (POD.replace("nvidia.com/gpu: 1, ", "") + OF_TEMPLATE + claim(EXACTLY % ", count: 4"), 4.0),
+    ],
+)
+def test_pods_that_had_as_many_gpus_are_similar(tmp_path: Path, text: str, gpus: float) -> None:
+    """Also where an annotation or a claim asks for them."""
+    (new,) = asked(text, tmp_path)
+    found = prediction_of(
+        new, [peaks(pod(f"{had}", images=("y",), gpu_request=had), 10 * had) for had in (0.0, 0.5, 1.0, 4.0)]
+    )
+    assert found is not None
+    assert (found.pods, found.likeness) == (1, "namespace and GPUs")
+    assert found.high("gpu_mem_bytes") == 10 * gpus * GIB

@@ -68,4 +68,4 @@ def _unknown(known: Iterable[Pod], job: str | None, pod: str | None, where: str)
     there = {"job": (job, jobs), "pod": (pod, pods)}
     asked = {what: names for what, (name, names) in there.items() if name is not None}
     known_names = "; ".join(f"{what}s: {listed(sorted(names), NAMED)}" for what, names in asked.items())
-    return f"no {' or '.join(asked)} {job or pod!r} in {where}; there are {known_names}"
+    return f"no {' or '.join(asked)} {pod if job is None else job!r} in {where}; there are {known_names}"

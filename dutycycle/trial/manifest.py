@@ -67,7 +67,7 @@ def job_of(template: JobTemplate, variant: Variant, run: TrialRun) -> dict[str, 
     thing: dict[str, Any] = {
         "apiVersion": "batch/v1", "kind": "Job",
         "metadata": {
-            "name": template.name[: _LONGEST_NAME - len(ending)] + ending, "labels": labels,
+            "name": template.name[: _LONGEST_NAME - len(ending)].rstrip("-.") + ending, "labels": labels,
             "annotations": {ALIVE: run.now},
         },
         "spec": spec,

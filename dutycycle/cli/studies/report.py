@@ -64,8 +64,8 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         gathered,
         settings,
         source,
-        job=args.job or name,
-        pod=args.pod or name,
+        job=name if args.job is None else args.job,
+        pod=name if args.pod is None else args.pod,
         profiles=profiles,
         title=args.title,
     )
@@ -82,7 +82,7 @@ def _name(args: argparse.Namespace) -> str | None:
     Raises ``DutycycleError`` for arguments that do not go together.
     """
     if args.since is not None:
-        if args.job or args.pod:
+        if args.job is not None or args.pod is not None:
             raise SettingError("--job and --pod go with a trace; with --since, give the name alone")
         if len(args.what) > 1:
             raise SettingError(f"--since goes with one name, not {len(args.what)}: {', '.join(args.what)}")

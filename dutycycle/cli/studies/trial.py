@@ -7,6 +7,7 @@ from pathlib import Path
 from dutycycle.cli import arguments
 from dutycycle.contract.errors import SettingError
 from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.settings.parsers import namespaces
 from dutycycle.parser import typed
 from dutycycle.trial.options import (
     GOALS,
@@ -36,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--clean", action="store_true", help="only delete what killed trials have left in the namespace"
     )
     parser.add_argument(
-        "--watch", metavar="NAME,NAME", type=lambda text: text.split(","),
+        "--watch", metavar="NAME,NAME", type=typed(_namespaces),
         help="until a signal, try those Jobs of these namespaces whose annotation dutycycle.io/trial asks; "
         "the flags are for what it does not say",
     )  # fmt: skip
@@ -88,6 +89,12 @@ def _add_what_is_tried(parser: argparse.ArgumentParser, usual: TrialOptions) -> 
         "--start", dest="start_s", type=arguments.duration_s, default=usual.start_s, metavar="TIME",
         help="give up one that has no nodes after this time (default: 10m)",
     )  # fmt: skip
+
+
+def _namespaces(text: str) -> tuple[str, ...]:
+    if not (names := namespaces(text)):
+        raise ValueError("is empty: name the namespaces, such as ml,vision")
+    return names
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:

@@ -26,6 +26,7 @@ def test_a_report_of_a_trace(trace: Path, tmp_path: Path) -> None:
     ("arguments", "status", "message"),
     [
         (["{trace}", "--job", "gpt"], 1, "no job 'gpt' in the trace; there are jobs: ml/bert"),
+        (["{trace}", "--job", ""], 1, "no job '' in the trace; there are jobs: ml/bert"),
         (
             ["{folder}/none.jsonl"],
             1,

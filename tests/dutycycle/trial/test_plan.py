@@ -173,6 +173,13 @@ def test_a_name_fits_and_is_new(length: int) -> None:
     assert name.endswith("-trial-16gpu-16pods-packed-x7k2q")
 
 
+def test_a_name_that_is_cut_at_a_dot_is_one() -> None:
+    one = template()
+    long = JobTemplate(one.thing, f"{'a' * 30}.b", None, one.container, one.resource, 1, 1)
+    name = job_of(long, Variant(16, 16, "packed"), RUN)["metadata"]["name"]
+    assert name == f"{'a' * 30}-trial-16gpu-16pods-packed-x7k2q"
+
+
 @pytest.mark.parametrize(
     ("variant", "left", "why"),
     [

@@ -1,12 +1,14 @@
 """Goal: who watches begins no trial beside another, and one namespace that it may not read stops no other."""
 
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, cast
 
 import pytest
 
+from dutycycle.cli.main import main
 from dutycycle.contract.records.pods import TRIAL_OF
+from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.load import load
 from dutycycle.contract.units import rfc3339
 from dutycycle.kube.discovery import Kind
@@ -16,6 +18,7 @@ from dutycycle.kube.references import ObjectRef, Patch
 from dutycycle.submit.run import Signals
 from dutycycle.trial.manifest import ALIVE
 from dutycycle.trial.options import TrialOptions
+from dutycycle.trial.trial import TrialRequest
 from dutycycle.trial.watch import Watch
 
 ASKED = {"dutycycle.io/trial": "gpus=two"}
@@ -88,3 +91,25 @@ async def test_a_namespace_that_may_not_be_read_is_said_once_and_the_others_are_
     server.looks = 2
     await one.run()
     assert one.unread() is None
+
+
+@pytest.mark.parametrize("text", ["ml,vision", "ml, vision,"])
+def test_namespaces_are_watched_as_they_are_called(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    watched: list[Sequence[str]] = []
+
+    def run_watch(request: TrialRequest, settings: Settings, namespaces: Sequence[str]) -> int:
+        watched.append(namespaces)
+        return 0
+
+    monkeypatch.setattr("dutycycle.trial.watch.run_watch", run_watch)
+    assert main(["trial", "--watch", text]) == 0
+    assert watched == [("ml", "vision")]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"), [("", "is empty"), (",", "is empty"), ("My_Team", "names of namespaces")]
+)
+def test_no_namespace_is_not_all_of_them(text: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["trial", "--watch", text])
+    assert message in capsys.readouterr().err

@@ -156,9 +156,11 @@ class CycleScorer:
             if ts_ms > truth.to_ms:
                 break
             last = period_s
-            if truth.period_s is None or not is_close(period_s, truth.period_s):
+            if truth.period_s is None:
                 continue
-            if first_ms is None:
-                first_ms = max(ts_ms, truth.from_ms)
+            if is_close(period_s, truth.period_s):
+                first_ms = max(ts_ms, truth.from_ms) if first_ms is None else first_ms
+            elif ts_ms <= truth.from_ms:  # what was said before the span counts only where it still holds
+                first_ms = None
         is_measured = (truth.subject, truth.metric) not in self._unseen
         return _Answer(truth, last, first_ms, is_measured)

@@ -14,6 +14,7 @@ import aiohttp
 from yarl import URL
 
 from dutycycle.contract.backoff import Backoff
+from dutycycle.contract.errors import SettingError
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.secret import authorization, headers_now
 from dutycycle.kafka.tasks import together
@@ -60,6 +61,12 @@ class RemoteWriter:
     def __init__(
         self, settings: Settings, telemetry: Telemetry, wall: Callable[[], float] = time.time
     ) -> None:
+        """Raises ``SettingError`` for a CA that cannot be used."""
+        try:
+            self._tls = ssl.create_default_context(cafile=settings.remote_write_ca)
+        except OSError as error:  # an SSLError is one
+            where = f"DUTYCYCLE_REMOTE_WRITE_CA={settings.remote_write_ca}"
+            raise SettingError(f"{where}: no certificate in PEM: {error}") from error
         self.pending = 0
         url = URL(settings.remote_write or "")
         has_own = settings.remote_write_token or settings.remote_write_username
@@ -80,9 +87,8 @@ class RemoteWriter:
 
     async def run(self) -> None:
         """Collect and send, until cancelled."""
-        tls = ssl.create_default_context(cafile=self._settings.remote_write_ca)
         limit = aiohttp.ClientTimeout(total=_ANSWER_S)
-        connector = aiohttp.TCPConnector(ssl=tls)
+        connector = aiohttp.TCPConnector(ssl=self._tls)
         async with aiohttp.ClientSession(
             connector=connector, timeout=limit, headers=_HEADERS, trust_env=True
         ) as session:

@@ -4,6 +4,7 @@ remote write."""
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.kafka.tasks import together
@@ -13,6 +14,9 @@ from dutycycle.view.follower import Subscription
 from sinks.prometheus.series import SeriesRows
 from sinks.prometheus.view import MetricsView
 from sinks.serve.base import Admission, Models, Role
+
+if TYPE_CHECKING:
+    from sinks.prometheus.remote_write import RemoteWriter
 
 COMPACTED = ("node-parts", "pods", "trends", "cycles", "insights", "gpu-health")
 FOLLOWED = ("nvml-samples", "window-aggregates", "processes")
@@ -37,6 +41,7 @@ class MetricsRole(Role):
         recent = dict.fromkeys(FOLLOWED, settings.metrics_window + settings.metrics_stale)
         self.subscriptions = [Subscription(dict.fromkeys(COMPACTED) | recent, self.view.hear)]
         self._wall = wall
+        self._writer: RemoteWriter | None = None
         series = SeriesRows(self.view, settings.pod_labels, settings.metrics_stale, settings.metrics_pods)
 
         def rows() -> Iterable[tuple[Metric, Mapping[Labels, float]]]:
@@ -46,13 +51,18 @@ class MetricsRole(Role):
         telemetry.metrics.read_many(rows)
         telemetry.metrics.read(SERIES_PODS_OMITTED, lambda: float(series.omitted))
 
-    async def work(self, admission: Admission | None) -> None:
-        """Forget what is gone; send the series, where a receiver is given."""
-        work = [self._forget_regularly()]
+    async def open(self) -> None:
+        """Raises ``SettingError`` for a CA of the receiver that cannot be used."""
         if self.settings.remote_write is not None:
             from sinks.prometheus.remote_write import RemoteWriter  # most do without, and without aiohttp
 
-            work.append(RemoteWriter(self.settings, self.telemetry).run())
+            self._writer = RemoteWriter(self.settings, self.telemetry)
+
+    async def work(self, admission: Admission | None) -> None:
+        """Forget what is gone; send the series, where a receiver is given."""
+        work = [self._forget_regularly()]
+        if self._writer is not None:
+            work.append(self._writer.run())
         await together(*work)
 
     async def _forget_regularly(self) -> None:

@@ -63,10 +63,13 @@ class Listener:
 
         Raises ``OSError`` for what is no PEM.
         """
-        certificates = frozenset(map(ssl.PEM_cert_to_DER_cert, _PEM.findall(authority)))
-        if certificates == self._trusted.get(role.name) or self._certificate is None:
-            return
-        self._certificate.context.load_verify_locations(cadata=authority)
+        try:
+            certificates = frozenset(map(ssl.PEM_cert_to_DER_cert, _PEM.findall(authority)))
+            if certificates == self._trusted.get(role.name) or self._certificate is None:
+                return
+            self._certificate.context.load_verify_locations(cadata=authority)
+        except ValueError as error:  # nothing, or what is no text of a certificate
+            raise OSError(str(error)) from error
         self._trusted[role.name] = certificates
 
     def _load(self) -> Certificate | None:

@@ -1,10 +1,13 @@
 """Goal: nothing is shown too early, and a scrape does not wait for records, nor records for a scrape."""
 
 import threading
+from pathlib import Path
 
 import orjson
+import pytest
 
 from dutycycle.contract.codec import decode
+from dutycycle.contract.errors import SettingError
 from dutycycle.contract.records.samples import NvmlSample
 from dutycycle.contract.settings.load import load
 from dutycycle.telemetry.events import Telemetry
@@ -65,3 +68,13 @@ def test_records_are_taken_while_a_scrape_is_rendered() -> None:
     feeding.join()
     assert not errors
     assert len(pages[-1]) > len(pages[0])
+
+
+async def test_a_ca_of_the_receiver_that_is_none_ends_the_start(tmp_path: Path) -> None:
+    """The broker may be away for long, and nobody would look."""
+    authority = tmp_path / "ca.crt"
+    authority.write_text("no PEM")
+    given = {"DUTYCYCLE_REMOTE_WRITE": "https://receiver", "DUTYCYCLE_REMOTE_WRITE_CA": str(authority)}
+    role = MetricsRole(load({"DUTYCYCLE_NODE": "any", **given}), Telemetry("metrics"), {})
+    with pytest.raises(SettingError, match=r"DUTYCYCLE_REMOTE_WRITE_CA=.*: no certificate in PEM"):
+        await role.open()

@@ -194,8 +194,10 @@ def test_files_that_are_no_pem_are_named(tmp_path: Path) -> None:
         listener_of([Answering("webhook")], cert=broken, key=broken)
     make_certificates(tmp_path)
     cert, key = tmp_path / "server.crt", tmp_path / "server.key"
-    with pytest.raises(SettingError, match=r"DUTYCYCLE_WEBHOOK_CLIENT_CA=.*: no certificate in PEM"):
-        listener_of([Answering("webhook", broken)], cert=cert, key=key)
+    for text in ("no PEM", "", "-----BEGIN CERTIFICATE-----\nÄ\n-----END CERTIFICATE-----\n"):
+        broken.write_text(text, encoding="utf-8")
+        with pytest.raises(SettingError, match=r"DUTYCYCLE_WEBHOOK_CLIENT_CA=.*: no certificate in PEM"):
+            listener_of([Answering("webhook", broken)], cert=cert, key=key)
 
 
 async def test_who_ends_its_question_half_way_is_no_error(caplog: pytest.LogCaptureFixture) -> None:

@@ -202,6 +202,15 @@ def test_the_whole_way_from_the_database(tmp_path: Path, capsys: pytest.CaptureF
     assert "no prediction: no pod like it has ended in namespace default" in capsys.readouterr().out
 
 
+def test_an_object_that_cannot_be_one_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "job.yaml").write_text(POD.replace("train:1", "1.5"))
+    url = f"sqlite:///{tmp_path}/records.db"
+    with RecordsWriter(url) as writer:
+        writer.write("pod-peaks", encode(peaks(pod("p"), 10.0)))
+    assert main(["predict", str(tmp_path / "job.yaml"), "--records", url]) == 2
+    assert "job.yaml, object 1: pod/new is none that the API server takes" in capsys.readouterr().err
+
+
 def test_a_run_is_like_those_of_its_job_with_other_images(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

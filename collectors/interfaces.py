@@ -3,6 +3,7 @@ speeds."""
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 
 _MEGABIT = 1_000_000 // 8  # sysfs has the speed in megabits a second
@@ -27,11 +28,32 @@ def interface_bytes(text: str) -> dict[str, tuple[int, int]]:
 
 
 def physical(names: Iterable[str], host_root: str) -> frozenset[str]:
-    """Tell which interfaces are hardware, by sysfs; where none is (inside a container), by their names."""
+    """Tell which interfaces are hardware, by sysfs; where none is (inside a container), by their names.
+
+    Hardware below other hardware is left out: the virtual function of a network card, whose bytes the
+    interface of the hypervisor (Azure, ``net_failover``) counts as well.
+    """
     known = frozenset(names)
     folder = Path(host_root) / "sys/class/net"
     hardware = frozenset(name for name in known if (folder / name / "device").exists())
-    return hardware or frozenset(name for name in known if not _VIRTUAL.fullmatch(name))
+    above = {name: (folder / name / "master").resolve().name for name in hardware}
+    return frozenset(name for name in hardware if above[name] not in hardware) or _outer(known)
+
+
+def of_pod(names: Iterable[str]) -> frozenset[str]:
+    """Tell which interfaces of a pod's own network lead out of it: not those of containers, machines and
+    tunnels in it, whose bytes pass another one. Where each looks like that, all but the loopback."""
+    known = frozenset(names)
+    return _outer(known) or known - {"lo"}
+
+
+def _outer(names: frozenset[str]) -> frozenset[str]:
+    return frozenset(name for name in names if not _is_virtual(name))
+
+
+@lru_cache(1024)
+def _is_virtual(name: str) -> bool:
+    return _VIRTUAL.fullmatch(name) is not None
 
 
 def speed(names: Iterable[str], host_root: str) -> int | None:

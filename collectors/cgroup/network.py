@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from collectors.cgroup.tree import first_pid
 from collectors.files import CounterFile, FilePool
-from collectors.interfaces import interface_bytes
+from collectors.interfaces import interface_bytes, of_pod
 from collectors.rates import PairRate
 
 NoRates = tuple[None, None]
@@ -135,5 +135,4 @@ class PodNetworks:
         except OSError:
             return {}
         bytes_by_interface = interface_bytes(text.decode(errors="replace"))
-        bytes_by_interface.pop("lo", None)
-        return bytes_by_interface
+        return {name: bytes_by_interface[name] for name in of_pod(bytes_by_interface)}

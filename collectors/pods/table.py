@@ -30,7 +30,9 @@ class PodTable:
     def put(self, pod: Pod) -> None:
         """Note that the pod is there, as this."""
         row = self._rows.setdefault(pod.uid, _PodRow(pod))
-        self._named.setdefault((pod.namespace, pod.name), {})[pod.uid] = None
+        named = self._named.setdefault((pod.namespace, pod.name), {})
+        named.pop(pod.uid, None)  # the newest is the last
+        named[pod.uid] = None
         row.pod, row.gone_s = pod, None
         self._unsaid_ends.pop(pod.uid, None)
         self._changed[pod.uid] = None

@@ -221,7 +221,7 @@ def test_a_pods_network_is_not_that_of_a_container_nested_in_it(tmp_path: Path, 
     watched = Watched(host)
     watched.tick()
     host.network(80, eth0=(7, 7))
-    host.network(70, eth0=(3000, 100))
+    host.network(70, eth0=(3000, 100), docker0=(7, 7), veth12ab=(7, 7))
     pod = watched.sample().pods[0]
     assert (pod.net_rx_bytes_per_s, pod.net_tx_bytes_per_s) == (3000, 100)
 

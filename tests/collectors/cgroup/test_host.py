@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from collectors.cgroup.host import HostReader, cpu_ticks, disk_bytes, memory_bytes
-from collectors.interfaces import interface_bytes, physical
+from collectors.interfaces import interface_bytes, of_pod, physical
 from dutycycle.contract.records.samples import Host
 
 NET = "  {}: {} 1 0 0 0 0 0 0 {} 1 0 0 0 0 0 0\n"
@@ -186,6 +186,31 @@ def test_interfaces_by_hardware(tmp_path: Path) -> None:
     for name in ("eth0", "dummyloader"):
         (tmp_path / "sys/class/net" / name / "device").mkdir()
     assert physical(["lo", "eth0", "bond0", "dummyloader"], str(tmp_path)) == {"eth0", "dummyloader"}
+
+
+def test_hardware_below_other_hardware_counts_once(tmp_path: Path) -> None:
+    """As the virtual function of an Azure machine, whose bytes eth0 counts, too; a bond counts nothing."""
+    folder = tmp_path / "sys/class/net"
+    for name in ("eth0", "enP530s1", "ens6", "ens7"):
+        (folder / name / "device").mkdir(parents=True)
+    (folder / "bond0").mkdir()
+    for below, above in (("enP530s1", "eth0"), ("ens6", "bond0"), ("ens7", "bond0")):
+        (folder / below / "master").symlink_to(f"../{above}")
+    assert physical(["eth0", "enP530s1", "ens6", "ens7", "bond0"], str(tmp_path)) == {"eth0", "ens6", "ens7"}
+
+
+@pytest.mark.parametrize(
+    ("present", "counted"),
+    [
+        ("lo eth0", "eth0"),
+        ("lo eth0 net1", "eth0 net1"),
+        ("lo tunl0 eth0 docker0 veth12ab", "eth0"),  # Docker in a pod
+        ("lo tap0", "tap0"),  # podman without root
+        ("lo", ""),
+    ],
+)
+def test_interfaces_of_a_pod(present: str, counted: str) -> None:
+    assert of_pod(present.split()) == set(counted.split())
 
 
 def test_an_interface_that_appears_brings_no_burst(tmp_path: Path) -> None:

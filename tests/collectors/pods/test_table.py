@@ -111,3 +111,19 @@ def test_what_was_never_there_can_go() -> None:
     table = PodTable(10)
     table.remove("x")
     assert said(table, 1) == {}
+
+
+def test_a_name_means_the_pod_that_was_put_last() -> None:
+    """Of a static pod the second record, whose uid its cgroup carries; the API server may give it another
+    mirror pod."""
+    mirror, hashed = (replace(pod, namespace="kube-system", name="a") for pod in (A, B))
+    table = PodTable(10)
+    table.put(mirror)
+    table.put(hashed)
+    said(table, 1)
+    table.remove("a")
+    table.remove("b")
+    table.put(replace(mirror, uid="another"))
+    table.put(hashed)
+    said(table, 2)
+    assert table.uid_of("kube-system", "a") == "b"

@@ -7,6 +7,8 @@ Pure text work. The layouts are those of the kubelet's two drivers and of the ru
     systemd   …/kubepods[-<qos>]-pod<u_i_d>.slice/<runtime>-<container id>.scope
     mixed     /system.slice/containerd.service/kubepods-<qos>-pod<u_i_d>.slice:cri-containerd:<container id>
 
+Slurm's jobs lie at ``/slurm/uid_<uid>/job_<id>/step_<n>/…`` on v1, below ``slurmstepd.scope/`` on v2.
+
 The uid of a static pod is the hash of its manifest (32 hex digits), which is what the kubelet names its
 cgroup by; the API server knows that pod by another uid.
 """
@@ -23,6 +25,7 @@ _POD_SLICE = re.compile(rf"(?:.+-)?kubepods(?:-(?P<qos>burstable|besteffort))?-p
 _IN_POD = re.compile(r"(?:(?P<runtime>[a-z][\w.-]*)[-_])?(?P<id>[0-9a-f]{32,64})(?:\.scope)?")
 _CONTAINER = re.compile(r"(?:(?P<runtime>[a-z][\w.-]*)-)?(?P<id>[0-9a-f]{64})(?:\.scope)?")
 _UNIT = re.compile(r".+\.(?:service|scope|socket|mount|swap)")
+_SLURM_JOB = re.compile(r"job_\d+")
 _DELETED = " (deleted)"
 _RUNTIMES = {"docker": "docker", "libpod": "podman", "libpod-payload": "podman"}
 _SYNTHETIC_UIDS = uuid5(NAMESPACE_DNS, "dutycycle.io")
@@ -46,7 +49,7 @@ class CgroupId:
     else absent. ``container_id``: absent outside containers and for what runs beside them in a pod
     (conmon). ``qos`` (guaranteed, burstable, besteffort): absent outside pods, and where a cgroup
     namespace hides it. ``name``: what people call it: a container's short id, a unit, or the path.
-    ``namespace``: who made what is no pod: docker, podman, containerd, crio, systemd or cgroup.
+    ``namespace``: who made what is no pod: docker, podman, containerd, crio, slurm, systemd or cgroup.
     """
 
     kind: CgroupKind
@@ -171,6 +174,10 @@ def _made_by(maker: str, container_id: str, path: str) -> CgroupId:
 
 
 def _unit(parts: list[_PathPart], directories: list[str]) -> CgroupId | None:
+    for depth, job in enumerate(directories, 1):
+        if _SLURM_JOB.fullmatch(job) and any("slurm" in above for above in directories[: depth - 1]):
+            path = _join(directories, depth)
+            return CgroupId(kind=CgroupKind.UNIT, path=path, name=job, namespace="slurm")
     # What a service makes below itself (Delegate=yes) is the service's own affair.
     units = [part for part in parts if _UNIT.fullmatch(part.name)]
     if not units and parts[-1].name.endswith(".slice"):

@@ -106,6 +106,8 @@ REST_TABLE = [
     ("/some/group", OTHER, "/some/group", None),
     ("/kubepods/burstable", OTHER, "/kubepods/burstable", None),
     ("/default", OTHER, "/default", None),
+    ("/jobs/job_1", OTHER, "/jobs/job_1", None),
+    ("/system.slice/slurmstepd.scope/system", UNIT, "slurmstepd.scope", "/system.slice/slurmstepd.scope"),
     ("/podcast/pod1", OTHER, "/podcast/pod1", None),
     ("/group:with:colons:in", OTHER, "/group:with:colons:in", None),
 ]  # fmt: skip
@@ -119,6 +121,23 @@ def test_units_and_others(path: str, kind: CgroupKind, name: str, stands_for: st
     assert found.namespace == ("systemd" if kind is UNIT else "cgroup")
     assert found.pod_uid is None
     assert found.container_id is None
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "stands_for"),
+    [
+        ("/slurm/uid_1000/job_123/step_0/task_1", "job_123", "/slurm/uid_1000/job_123"),
+        ("/slurm_gpu-1/uid_1000/job_7/step_batch", "job_7", "/slurm_gpu-1/uid_1000/job_7"),
+        ("/system.slice/slurmstepd.scope/job_123/step_0/user/task_0", "job_123",
+         "/system.slice/slurmstepd.scope/job_123"),
+        ("/system.slice/gpu-1_slurmstepd.scope/job_8", "job_8", "/system.slice/gpu-1_slurmstepd.scope/job_8"),
+    ],
+)  # fmt: skip
+def test_jobs_of_slurm(path: str, name: str, stands_for: str) -> None:
+    """Each is itself, and not all one unit."""
+    job = parse_cgroup_path(path)
+    assert job is not None
+    assert (job.kind, job.name, job.path, job.namespace) == (UNIT, name, stands_for, "slurm")
 
 
 @pytest.mark.parametrize("path", ["/", "", "//", "/..", "/../../", "kubepods", "/./"])

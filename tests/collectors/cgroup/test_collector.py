@@ -191,6 +191,19 @@ def test_the_containers_of_a_pod_are_together(tmp_path: Path) -> None:
     assert [one.id for one in pod.containers] == [B, A]
 
 
+def test_each_job_of_slurm_is_measured_by_itself(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path, "v2")
+    scope = "/system.slice/slurmstepd.scope"
+    host.put(f"{scope}/system", pids=(5,))
+    for job in (7, 8):
+        host.put(f"{scope}/job_{job}", Counters(mem_used=job))
+        host.put(f"{scope}/job_{job}/step_0/user/task_0", pids=(job,))
+    watched = Watched(host, "all")
+    names = {uid: pod and (pod.namespace, pod.name) for uid, pod in watched.pods().items()}
+    memory = {names[pod.uid]: pod.containers[0].mem_used_bytes for pod in watched.sample().pods}
+    assert memory == {("slurm", "job_7"): 7, ("slurm", "job_8"): 8}
+
+
 def network_host(tmp_path: Path, netns: str) -> FakeHost:
     host = FakeHost(tmp_path, "v2")
     host.put(POD, pids=(70,))

@@ -63,7 +63,7 @@ class FieldReader:
         self._refused.clear()
         self._rates.clear()
         self._questions.clear()
-        self._last_read = None
+        self._last_read = self._asked_s = None
 
     def ask(self, query: DeviceQuery) -> None:
         """Ask the driver for what ``read`` reads next, if that is what it read last."""

@@ -201,6 +201,22 @@ def test_a_counter_that_could_not_be_read_once_gives_no_rate_when_it_is_back(tmp
     assert read[3].pcie_tx_bytes_per_s
 
 
+def test_rates_of_a_gpu_that_was_lost_in_a_tick_are_over_the_time_since_it_is_back(tmp_path: Path) -> None:
+    lost = FakeGpu(uuid="GPU-a", values=VALUES, errors={"nvmlDeviceGetMemoryInfo_v2": "GPU_IS_LOST"})
+    with Probe(tmp_path, world()) as probe:
+        probe.tick()
+        probe.world(Scenario(gpus=[lost]))
+        probe.tick()
+        time.sleep(1)
+        probe.world(world())
+        back = []
+        for _ in range(3):
+            back.append(probe.tick(after_s=30).gpu.pcie_tx_bytes_per_s)
+            time.sleep(0.1)
+    assert back[0] is None
+    assert back[1:] == pytest.approx([1e9, 1e9], rel=0.2)
+
+
 def test_energy_is_the_integral_of_power(tmp_path: Path) -> None:
     steady = Scenario(gpus=[FakeGpu(uuid="GPU-a", values={"power_w": 500})])
     with Probe(tmp_path, steady) as probe:

@@ -207,7 +207,9 @@ class Device:
         return replace(gpu, **odd) if odd else gpu
 
     def _note_mig_mode(self) -> None:
-        divided = bool(self.query.ask("mig_mode", gate.mig_enabled))
+        divided = self.query.ask("mig_mode", gate.mig_enabled)
+        if divided is None:  # not told this time, or never: as before
+            return
         if divided != self._divided:
             # A GPU in MIG mode has no utilization of its own; out of it, it has.
             self.query.forget()

@@ -37,13 +37,18 @@ class MigReader:
         self.instances: dict[str, int] = {}
         """The slices' GPU instances by uuid, as of the last reading; several may be in one."""
 
-    def read(self, query: DeviceQuery, total_bytes: int | None) -> tuple[MigDevice, ...]:
-        """Return every slice there is now; none is an empty answer. ``total_bytes``: the whole GPU's memory.
+    def read(self, query: DeviceQuery, total_bytes: int | None) -> tuple[MigDevice, ...] | None:
+        """Return every slice there is now, None where that is not known; none is an empty answer.
+        ``total_bytes``: the whole GPU's memory.
 
         Memory in bytes, as for a GPU. Utilization and activity (0-100) are absent before Hopper, at first,
         and where compute instances share a GPU instance: GPM counts by GPU instance.
         """
-        slices = self._slices(query)
+        indexes = query.ask("mig_devices", gate.max_mig_devices)
+        if indexes is None:
+            return None
+        possible = (query.ask("mig_devices", partial(_slice, index)) for index in range(indexes))
+        slices = [mig for mig in possible if mig is not None]
         self.instances = {mig.uuid: mig.instance for mig in slices if mig.instance is not None}
         sharing = Counter(mig.instance for mig in slices)
         self._gpm.keep({instance for instance in sharing if instance is not None})
@@ -59,11 +64,6 @@ class MigReader:
     def forget(self) -> None:
         """Ask again for what was refused."""
         self._gpm.forget()
-
-    def _slices(self, query: DeviceQuery) -> list[_Slice]:
-        indexes = query.ask("mig_devices", gate.max_mig_devices) or 0
-        possible = (query.ask("mig_devices", partial(_slice, index)) for index in range(indexes))
-        return [mig for mig in possible if mig is not None]
 
     def _device(self, query: DeviceQuery, mig: _Slice, alone: bool) -> MigDevice:
         memory = query.ask("mig_memory", self._memory, gate.memory_with_reserved, of=mig.handle)

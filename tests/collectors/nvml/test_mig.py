@@ -18,10 +18,14 @@ GIB = 2**30
 
 
 def world(
-    *mig: FakeMig, values: dict[str, Signal] | None = None, processes: Sequence[FakeProcess] = ()
+    *mig: FakeMig,
+    values: dict[str, Signal] | None = None,
+    processes: Sequence[FakeProcess] = (),
+    broken: str | None = None,
 ) -> Scenario:
     shown: dict[str, Signal] = {"mig_mode": 1, "util": 50, **(values or {})}
-    return Scenario(gpus=[FakeGpu(uuid="GPU-a", values=shown, mig=mig, processes=processes)])
+    errors = {} if broken is None else {broken: "TIMEOUT"}
+    return Scenario(gpus=[FakeGpu(uuid="GPU-a", values=shown, mig=mig, processes=processes, errors=errors)])
 
 
 def later(probe: Probe, pause_s: float = 0.3) -> Answer:
@@ -113,6 +117,19 @@ def test_a_gpu_that_is_divided_and_put_together_again(tmp_path: Path) -> None:
         after = probe.tick()
     assert [a.gpu.gpu_util_pct for a in (before, divided, after)] == [50, None, 50]
     assert [a.gpu.mig is None for a in (before, divided, after)] == [True, False, True]
+
+
+@pytest.mark.parametrize("function", ["nvmlDeviceGetMigMode", "nvmlDeviceGetMaxMigDeviceCount"])
+def test_a_gpu_whose_slices_are_not_told_once_is_not_put_together(tmp_path: Path, function: str) -> None:
+    with Probe(tmp_path, world(ONE, TWO)) as probe:
+        probe.tick()
+        probe.world(world(ONE, TWO, broken=function))
+        answers = [later(probe)]
+        probe.world(world(ONE, TWO))
+        answers.append(later(probe))
+    known = {"MIG-1": 40, "MIG-2": 70}
+    assert [busy(answer) for answer in answers] == [{} if "Count" in function else known, known]
+    assert answers[0].gpu.mig != ()
 
 
 def test_processes_of_all_slices_are_the_gpus(tmp_path: Path) -> None:

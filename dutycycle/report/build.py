@@ -23,7 +23,8 @@ from dutycycle.report.phases import phases_of
 from dutycycle.report.profiled import Profile
 from dutycycle.report.tables import write_tables
 from dutycycle.report.view import View, insights_of, view_of
-from dutycycle.traces.samples import TraceSamples, no_samples
+from dutycycle.telemetry.events import SAMPLE_LATE
+from dutycycle.traces.samples import TraceSamples, late_words, no_samples
 from dutycycle.traces.subject import qualified, the_one
 from dutycycle.whole_file import whole_file
 from streams.local import LocalPipeline
@@ -51,6 +52,7 @@ def gather_records(records: Iterable[ConsumerRecord], settings: Settings) -> Gat
         if record.topic in SAMPLE_TOPICS:
             gathered.derived(pipeline.feed(record))
     gathered.derived(pipeline.close())
+    gathered.late = pipeline.happened[SAMPLE_LATE.name]
     return gathered
 
 
@@ -124,6 +126,8 @@ def _notes(gathered: Gathered, view: View, settings: Settings) -> Iterator[str]:
     )
     if gaps:
         yield f"{gaps} gaps of more than two ticks in the samples of the GPUs; charts leave them open."
+    if words := late_words(gathered.late, gathered.ticks):
+        yield f"{words}: kinds, bottlenecks, phases and forecasts are made without them."
     if gathered.dead_letters:
         yield f"{gathered.dead_letters} records could not be used."
     yield (

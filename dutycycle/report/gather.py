@@ -26,6 +26,7 @@ from dutycycle.contract.records.insights import ProfileVerdict
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.processes import ProcessSample
 from dutycycle.contract.records.samples import CgroupSample, Gpu, Host, NvmlSample
+from dutycycle.contract.topics import TICK_TOPICS
 from dutycycle.contract.units import sum_of_known
 from dutycycle.traces.frames import Frame
 from dutycycle.traces.processes import TracedProcess
@@ -117,6 +118,9 @@ class Gathered:
     gpu_events: list[GpuEvent] = field(default_factory=list)
     """Incidents of GPUs, in their order."""
     dead_letters: int = 0
+    ticks: int = 0
+    late: int = 0
+    """Ticks that came after later ones, too late for what the stages make of them."""
     first_ms: int | None = None
     last_ms: int | None = None
 
@@ -125,6 +129,7 @@ class Gathered:
         say so."""
         if record.value is None:
             return
+        self.ticks += record.topic in TICK_TOPICS
         try:
             if record.topic == "nvml-samples":
                 self._nvml(decode(NvmlSample, record.value, record.topic))

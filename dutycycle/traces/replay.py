@@ -15,7 +15,7 @@ from dutycycle.process import temporary_folder
 from dutycycle.progress import Progress
 from dutycycle.tables.writer import TRACE, TableWriter, writer
 from dutycycle.telemetry.events import SAMPLE_LATE
-from dutycycle.traces.samples import TraceSamples
+from dutycycle.traces.samples import TraceSamples, late_words
 from dutycycle.traces.sorting import Sorting
 from dutycycle.words import counts_text
 from streams.local import LocalPipeline
@@ -23,8 +23,6 @@ from streams.topology import stages
 
 DERIVED = "derived.jsonl.zst"
 """What a replay made, in the folder of a run of an experiment."""
-_MANY_LATE = 0.05
-"""Of all samples: a few are late in any cluster."""
 Write = Callable[[ProducerRecord], None]
 
 
@@ -158,8 +156,5 @@ def _summary(read: TraceSamples, made: Counter[str], pipeline: LocalPipeline) ->
         if tally or verb != "noticed":
             yield f"{verb}: {counts_text(tally)}"
     yield from read.left_out()
-    if late > _MANY_LATE * ticks:
-        yield (
-            f"{late} of {ticks} samples came after later ones, so no window, trend or cycle has them: is the "
-            "trace in the order of time? --sort takes it so"
-        )
+    if words := late_words(late, ticks):
+        yield f"{words}: is the trace in the order of time? --sort takes it so"

@@ -13,8 +13,18 @@ from dutycycle.contract.trace import TraceError, TraceRecord
 from dutycycle.contract.trace_reader import TraceReader
 
 _LATEST_MS = 2**63 - 1
+_MANY_LATE = 0.05
+"""Of all samples: a few are late in any cluster."""
 _NAMED = 5
 """Bad lines that are named; the others are counted."""
+
+
+def late_words(late: int, ticks: int) -> str:
+    """Say that ``late`` of all ``ticks`` of a trace were of no use to the streams; empty where they are
+    few."""
+    if late <= _MANY_LATE * ticks:
+        return ""
+    return f"{late} of {ticks} samples came after later ones, so no window, trend or cycle has them"
 
 
 class TraceSamples:

@@ -8,6 +8,7 @@ from itertools import pairwise
 import orjson
 import pytest
 
+from dutycycle.contract.log import ConsumerRecord
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.trace import decode_line, encode_line
 from dutycycle.report.build import gather_records, report_of
@@ -290,3 +291,18 @@ def test_what_holds_back_a_short_job_of_unknown_kind_is_told() -> None:
     line, advice = headline(facts_of(gathered, view, Settings()))
     assert line == "kind not known; held back by: launch"
     assert advice.startswith("kernels are too small (utilization 100 %, SM 12 %")
+
+
+def test_a_trace_that_is_not_in_the_order_of_time_is_said_to_be_that() -> None:
+    job = [ConsumerRecord("nvml-samples", 0, at, one.key, one.payload, one.ts_ms or 0)
+           for at, one in enumerate(training_job(120)) if one.topic.endswith("nvml-samples")]  # fmt: skip
+    said = [
+        [
+            note
+            for note in report_of(gather_records(records, Settings()), Settings(), "t").notes
+            if "came after" in note
+        ]
+        for records in (job, job[::-1])
+    ]
+    assert [len(notes) for notes in said] == [0, 1]
+    assert re.match(r"1\d\d of 120 samples came after later ones", said[1][0])

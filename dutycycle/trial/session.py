@@ -14,7 +14,7 @@ from dutycycle.kube.objects import ApiServer
 from dutycycle.kube.references import ObjectRef
 from dutycycle.run.folder import TRACE
 from dutycycle.submit.documents import ManifestDocument, random_suffix
-from dutycycle.submit.outcome import NOT_RUN
+from dutycycle.submit.outcome import TIMED_OUT
 from dutycycle.submit.run import JobRun, Signals
 from dutycycle.submit.run import RunOptions as Limits
 from dutycycle.submit.view import JobStatusLine
@@ -130,7 +130,8 @@ class TrialSession:
         beating = asyncio.create_task(self._beat(run, view))
         try:
             outcome = await run.on(self.server, self.signals, [document])
-            ended, is_over = outcome.words, outcome.status != NOT_RUN
+            # However fast it was: what fails is no way to run the Job.
+            ended, is_over = outcome.words, outcome.status in (0, TIMED_OUT)
         finally:
             beating.cancel()
             with suppress(asyncio.CancelledError):

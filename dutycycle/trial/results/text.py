@@ -48,7 +48,9 @@ def sentence_of(verdict: TrialVerdict) -> str:
         by += f" a {verdict.unit or 'step'}"
     if verdict.best is None:
         why = "power was not measured"
-        if verdict.unit is None:
+        if all(row.outcome.figures is None for row in verdict.rows):
+            why = "no trial ran to its end and was measured"
+        elif verdict.unit is None:
             why = "no steps were reported, and no cycle was found; try a longer --for"
         return f"which is best {by} is not known: {why}"
     sentence = f"best {by}: {verdict.best.outcome.variant}"

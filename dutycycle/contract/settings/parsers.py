@@ -55,8 +55,10 @@ def path(value: str) -> str:
 
 
 def token(value: str) -> Secret:
-    """Return a token."""
-    return Secret(non_empty(value))
+    """Return a token: a line that a header of HTTP can have."""
+    if not re.fullmatch(r"[\x20-\x7e]+", non_empty(value)):
+        raise ValueError("expected one line of ASCII")
+    return Secret(value)
 
 
 def password(value: str) -> Secret:

@@ -136,6 +136,7 @@ BAD: dict[str, dict[str, list[str]]] = {
         "remote_write_headers": ["\n"], "pod_resources": [""], "steps_socket": [""], "spool": [""],
         "remote_write_username": [""], "remote_write_password": [" "], "remote_write_token": [""],
         "webhook_team_label": [""], "host_root": [""], "cuda_logs": [""]},
+    "one line of ASCII": {"listen_token": ["€"], "remote_write_token": ["a\nb"], "sasl_token": ["a\x00b"]},
     "stands in quotes": {"sasl_username": ['"u"'], "spool": ["'/spool'"], "webhook_team_label": ['"team"']},
     "begins with ~": {"spool": ["~/spool"], "steps_socket": ["~/s"]},
     "one of refuse, begin-anew": {"lost_state": ["ignore"]},

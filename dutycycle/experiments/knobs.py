@@ -43,13 +43,14 @@ def assignment(text: str, flag: str = "--set") -> tuple[str, str]:
 
 
 def grid(texts: Iterable[str]) -> list[dict[str, str]]:
-    """Return every combination of ``NAME=VALUE,VALUE``; where a value holds commas, ``;`` stands between
-    values."""
+    """Return every combination of ``NAME=VALUE,VALUE``, each once: two would write to one folder. Where a
+    value holds commas, ``;`` stands between values."""
     axes: list[list[tuple[str, str]]] = []
     for text in texts:
         name, equals, values = text.partition("=")
         parts = values.split(";" if ";" in values else ",") if equals else [""]
-        axes.append([assignment(f"{name}={part}" if equals else text, "--grid") for part in parts])
+        values_of_axis = (assignment(f"{name}={part}" if equals else text, "--grid") for part in parts)
+        axes.append(list(dict.fromkeys(values_of_axis)))
     names = [axis[0][0] for axis in axes]
     if twice := {name for name in names if names.count(name) > 1}:
         raise SettingError(f"--grid: {min(twice)} is there twice")

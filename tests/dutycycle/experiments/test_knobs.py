@@ -31,6 +31,7 @@ def test_a_grid_is_every_combination() -> None:
         {"cycles.misses": "2", "windows": "10s,60s"},
         {"cycles.misses": "2", "windows": "30s"},
     ]
+    assert grid(["cycles.misses=1,2,1"]) == [{"cycles.misses": "1"}, {"cycles.misses": "2"}], "each once"
     assert grid([]) == [{}]
     with pytest.raises(SettingError, match="there twice"):
         grid(["cycles.misses=1", "cycles.misses=2"])

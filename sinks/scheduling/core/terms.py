@@ -87,17 +87,21 @@ def score_memory(nodes: Nodes, need: Need) -> TermColumn | None:
 
 def score_packing(nodes: Nodes, need: Need) -> TermColumn:
     """Keep whole nodes free for jobs that need them: the fullest node that fits is the best. 1 if no GPU is
-    left free, or if the pod may share one that is taken."""
+    left free, if the pod may share one that is taken, or if it needs none and none is known of the node."""
     taken = nodes.of_gpus("taken")
     free, count = (taken == 0).sum(axis=1), (~np.isnan(taken)).sum(axis=1)
     left = np.maximum(free - need.gpus, 0)
     values = clipped(1.0 - np.where(count > 0, left, np.nan) / np.maximum(count, 1))
     shared = (free < count) & need.shares
     values[shared] = 1.0
+    if not need.gpus:  # else a node whose GPUs are all in use would be better for it than one without any
+        values[count == 0] = 1.0
 
     def reason(place: int) -> str:
         if shared[place]:
             return "shares a GPU that is in use"
+        if not count[place]:
+            return "has no GPUs to keep free"
         return f"leaves {left[place]} of {count[place]} GPUs free"
 
     return TermColumn("packing", values, 3.0, reason)

@@ -61,8 +61,14 @@ def test_two_cycles_on_one_gpu(duty: float, period: float | None, overlap: float
     assert f"{overlap:.0%} is wanted twice" in cycles.reason
 
 
+def test_a_pod_without_gpus_goes_to_busy_ones_no_sooner_than_to_a_node_without_any() -> None:
+    bare, full = NodeResources("bare", ()), NodeResources("full", (TAKEN,) * 8)
+    assert score(bare, Need(0)).value == score(full, Need(0)).value > score(HALF, Need(0)).value
+    assert score(bare, Need(0)).reasons() == "has no GPUs to keep free"
+
+
 def test_what_is_not_known_does_not_count() -> None:
-    found = score(NodeResources("bare", ()), Need(0))
+    found = score(NodeResources("bare", ()), Need(1))
     assert (found.value, found.terms, found.reasons()) == (0.5, (), "nothing is known of it")
 
 

@@ -62,7 +62,11 @@ class NodeTable:
     def take_host(self, record: CgroupSample) -> None:
         """Take how much of its CPU and network is used."""
         row, host = self._row(record.node), record.host
-        self._at_ms[self.HOST, row] = heard_ms(record.ts_ms, self._wall())
+        ts_ms = heard_ms(record.ts_ms, self._wall())
+        if ts_ms - self._at_ms[self.HOST, row] >= STALE_MS:  # it was silent: what it used before is long ago
+            self._used.pop(record.node, None)
+            self._idle[:, row] = np.nan
+        self._at_ms[self.HOST, row] = ts_ms
         if host is None:
             return
         recent = self._used.setdefault(record.node, (deque(maxlen=_RECENT), deque(maxlen=_RECENT)))

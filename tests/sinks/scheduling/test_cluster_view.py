@@ -99,6 +99,15 @@ def test_the_network_is_idle_as_its_busier_direction_nearly_always_is() -> None:
     assert known.nodes(["a", "b"], {}, at_ms).net_free.tolist() == pytest.approx([0.8, math.nan], nan_ok=True)
 
 
+def test_what_a_node_used_before_it_was_silent_is_long_ago() -> None:
+    known, later = ClusterView(), NOW + 3_600_000
+    known.take("a", host(3200.0, net_tx_bytes_per_s=90.0, net_speed_bytes_per_s=100.0))
+    known.take("a", host(0.0, ts_ms=later))
+    nodes = known.nodes(["a"], {}, later)
+    assert nodes.cpu_free_cores.tolist() == [64.0]
+    assert np.isnan(nodes.net_free).all()
+
+
 def test_heat_is_how_far_the_driver_says_it_is() -> None:
     known = ClusterView()
     known.take("a", nvml(gpu(0, temp_margin_c=26), gpu(1, temp_c=90)))

@@ -12,7 +12,8 @@ TERMS: Mapping[str, str] = {
     "use": "The share of the time in which a kernel ran; the max is of all that this page has seen.",
     "idle": "Held by a pod or process while no kernel runs; of the ledger: known time that was not busy.",
     "free": "Nobody has it, as far as pods and processes tell.",
-    "unknown": "Not measured, or not to be divided among those who share a GPU. It is not counted as idle.",
+    "unknown": "Not measured, not to be divided among those who share a GPU, or without a kernel where "
+    "neither pods nor processes tell who has it. It is not counted as idle.",
     "silent": "No sample came in for ten seconds and five ticks, or the node's samples lack it.",
     "untouched": "Held by a pod, and no process is on it. A part of the idle time, or of the unknown.",
     "ledger": "What was used in each hour (UTC) by each pod on each GPU. Rows are written while the hour "

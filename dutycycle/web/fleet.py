@@ -18,7 +18,8 @@ from dutycycle.words import UNKNOWN, short_duration
 
 Use = Literal["busy", "idle", "free", "unknown", "silent"]
 STATES: tuple[Use, ...] = ("busy", "idle", "free", "unknown", "silent")
-"""``idle``: somebody has it, and no kernel runs. ``free``: nobody has it."""
+"""``idle``: somebody has it, and no kernel runs. ``free``: nobody has it; ``unknown`` where nothing tells who
+has it, too."""
 _SHADES = 5
 _ALIKE, _NAMED = 3, 3
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
@@ -102,7 +103,9 @@ def use_of(row: GpuRow, state: LiveState) -> Use:
         return "unknown"
     if row.now.gpu_util_pct >= IDLE_PCT:
         return "busy"
-    return "idle" if row.pods or row.processes else "free"
+    if row.pods or row.processes:
+        return "idle"
+    return "unknown" if row.now.allocated is None and row.now.processes is None else "free"
 
 
 def shown_gpus(

@@ -203,6 +203,19 @@ def test_a_gpu_that_its_node_lacks_is_unknown_and_not_what_it_was() -> None:
     assert [row.silent_s(state.now_ms) for row in state.gpus()] == [None, None]
 
 
+@pytest.mark.parametrize(
+    ("holders", "use"),
+    [({}, "unknown"), ({"allocated": []}, "free"), ({"processes": []}, "free")],
+    ids=["nothing tells", "the kubelet tells", "the driver tells"],
+)
+def test_a_gpu_of_which_nothing_tells_who_has_it_is_not_free(holders: dict[str, list[Any]], use: str) -> None:
+    sample = nvml(0)
+    del sample["gpus"][0]["processes"]
+    sample["gpus"][0] |= holders
+    state = fed(("nvml-samples", "a", sample))
+    assert [use_of(gpu, state) for gpu in state.gpus()] == [use]
+
+
 def test_the_grid_shows_the_health_of_a_gpu_that_is_lost() -> None:
     verdict = {"gpu": "GPU-1", "index": 1, "level": "reset", "since_ms": 2000, "seen_ms": 2000,
                "reason": "R", "action": "A"}  # fmt: skip

@@ -58,7 +58,7 @@ def encode(record: Any) -> bytes:
         raise ValueError(f"{type(record).__name__}: {error}") from error
     if b"null" in data and (path := _first(record, _is_not_finite)) is not None:
         raise ValueError(f"{type(record).__name__}{path} is NaN or infinite: leave out what was not measured")
-    return data
+    return bytes(memoryview(data))  # orjson's keeps the buffer it was written into: 4 to 17 kB
 
 
 def _is_not_finite(value: Any) -> bool:

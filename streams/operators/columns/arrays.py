@@ -1,6 +1,7 @@
 """Holds what the banks share: types of arrays, arrays as bytes for snapshots, columns that come, go and move,
 and where blocks of time begin."""
 
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -36,6 +37,17 @@ def unpack(raw: bytes, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> npt.NDAr
 def bytes_of(raw: bytes) -> Bytes:
     """Return bytes for a compiled loop, which takes no array that is read-only."""
     return np.frombuffer(bytearray(raw), np.uint8)
+
+
+def keep_once(array: npt.NDArray[T]) -> npt.NDArray[T]:
+    """Return an equal array that is kept once, for all nodes whose columns are laid out alike. Nobody may
+    write into it."""
+    return _array_of(array.tobytes(), array.dtype, array.shape)
+
+
+@lru_cache(maxsize=2048)
+def _array_of(raw: bytes, dtype: np.dtype[T], shape: tuple[int, ...]) -> npt.NDArray[T]:
+    return np.frombuffer(bytearray(raw), dtype).reshape(shape)
 
 
 def remap(old: npt.NDArray[T], keep: Ints, fill: float) -> npt.NDArray[T]:

@@ -22,7 +22,7 @@ from dutycycle.contract.ownership.who_uses import (
 )
 from dutycycle.contract.records.samples import Allocation, Gpu, GpuProcess, MigDevice, NvmlSample
 from streams.compiled import entry, kernel
-from streams.operators.columns.arrays import Floats, Ints
+from streams.operators.columns.arrays import Floats, Ints, keep_once
 from streams.operators.columns.series import Series, TallySeries
 from streams.operators.columns.template import Cells, GapValues, Pairs, Templates
 from streams.operators.columns.tick import Begins, TickRow, make_layout
@@ -104,7 +104,7 @@ def _packed(arrays: Iterable[Ints]) -> Ints:
     """Return arrays in one, because each that is given to a compiled loop takes time; ``_array`` takes one
     out."""
     flat = [array.ravel() for array in arrays]
-    return np.concatenate((np.cumsum([len(flat) + 1, *map(len, flat)]), *flat))
+    return keep_once(np.concatenate((np.cumsum([len(flat) + 1, *map(len, flat)]), *flat)))
 
 
 @kernel

@@ -5,19 +5,21 @@ tick is a few vector operations and no loop over values.
 """
 
 from collections.abc import Hashable, Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from dutycycle.contract.catalogue import COUNTERS, OWN_GPU_METRICS
 from dutycycle.contract.records.derived import Subject, gpu_subject, node_subject, pod_subject
-from streams.operators.columns.arrays import Floats, Ints
+from streams.operators.columns.arrays import Floats, Ints, keep_once
 
 K = TypeVar("K", bound=tuple[str, ...])
 
 PCT_OF_GPU = ("gpu_util_pct", "mem_copy_util_pct", *OWN_GPU_METRICS)
 """The peaks of these are made of those of the pod's GPUs: the largest of any, and the mean over all."""
+SUBJECTS = 1024
+"""So many subjects are kept that are asked for again: pods come and go."""
 NO_POWER, GAUGE = -1, -2
 """Instead of the column of a counter's power: there is none, or it is no counter."""
 
@@ -31,7 +33,7 @@ class Series(NamedTuple):
     metric: str
 
 
-@cache
+@lru_cache(maxsize=SUBJECTS)
 def subject_of(node: str, kind: str, member: str) -> Subject:
     """Return the subject that a series of ``node`` belongs to."""
     if kind == "gpu":
@@ -68,7 +70,7 @@ class ColumnIndex(Generic[K]):
         # Not kept: layouts hardly change, and of a node with 8 GPUs these take 14 kB
         column = {key: at for at, key in enumerate(self.ids)}
         columns = (column.setdefault(key, len(column)) for key in layout)
-        self._columns = np.fromiter(columns, np.int64, len(layout))
+        self._columns = keep_once(np.fromiter(columns, np.int64, len(layout)))
         self.ids += list(column)[len(self.ids) :]
         self._layout = layout
         self._is_whole = self._columns.tolist() == list(range(len(self.ids)))
@@ -93,7 +95,7 @@ class ColumnIndex(Generic[K]):
 def remapped(old: Sequence[Hashable], new: Sequence[Hashable]) -> Ints:
     """Return for each of ``new`` the position in ``old``, or -1; shape (len(new),)."""
     position = {key: column for column, key in enumerate(old)}
-    return np.fromiter((position.get(key, -1) for key in new), np.int64, len(new))
+    return keep_once(np.fromiter((position.get(key, -1) for key in new), np.int64, len(new)))
 
 
 def subjects_of(series: Sequence[Series]) -> Ints:
@@ -102,7 +104,7 @@ def subjects_of(series: Sequence[Series]) -> Ints:
     each = (
         numbers.setdefault((each_series.kind, each_series.member), len(numbers)) for each_series in series
     )
-    return np.fromiter(each, np.int64, len(series))
+    return keep_once(np.fromiter(each, np.int64, len(series)))
 
 
 def powers_of_counters(series: Sequence[Series]) -> Ints:
@@ -117,4 +119,4 @@ def powers_of_counters(series: Sequence[Series]) -> Ints:
         powers.get(each_series.member, NO_POWER) if each_series.metric in COUNTERS else GAUGE
         for each_series in series
     )
-    return np.fromiter(columns, np.int64, len(series))
+    return keep_once(np.fromiter(columns, np.int64, len(series)))

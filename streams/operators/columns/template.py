@@ -18,7 +18,7 @@ from msgspec import inspect
 
 from dutycycle.contract.codec import decode
 from streams.compiled import entry, kernel
-from streams.operators.columns.arrays import Floats, Ints
+from streams.operators.columns.arrays import Floats, Ints, keep_once
 
 R = TypeVar("R")
 Cells = Iterable[float | None]
@@ -182,8 +182,8 @@ class _Template:
                 begin = match.end()
         self._pieces.append(data[begin:])
         self._text = np.frombuffer(b"".join(self._pieces), np.uint8)
-        self._ends = np.cumsum([len(piece) for piece in self._pieces])
-        self._ranges = np.array(self._rows, np.float64).reshape(-1, 4)
+        self._ends = keep_once(np.cumsum([len(piece) for piece in self._pieces]))
+        self._ranges = keep_once(np.array(self._rows, np.float64).reshape(-1, 4))
         if any(names.count(name) != 1 for name in _MOVING):
             raise ValueError("the record has parts of which nothing is known, with names of its own")
         self._seq, self._ts_ms = (names.index(name) for name in _MOVING)
@@ -210,7 +210,8 @@ class _Template:
             else:
                 places.append(count + len(constants))
                 constants.append(np.nan if cell is None else cell)
-        self._cells, self._numbers = np.array(places, np.int64), np.append(self._numbers, constants)
+        self._cells = keep_once(np.array(places, np.int64))
+        self._numbers = np.append(self._numbers, constants)
         self._pieces, self._given, self._rows = [], [], []  # the text is kept once
 
     def read(self, data: bytes) -> GapValues | None:

@@ -1,6 +1,6 @@
 """Makes records, ready to be sent, of the trends and cycles of one node."""
 
-from functools import cache
+from functools import lru_cache
 from math import isnan
 from typing import Any
 
@@ -15,13 +15,13 @@ from dutycycle.contract.records.derived import (
     source_key,
 )
 from streams.operators.base import Emission
-from streams.operators.columns.series import subject_of
+from streams.operators.columns.series import SUBJECTS, subject_of
 from streams.operators.node.analysis import Evaluation
 from streams.operators.rounding import tidy
 from streams.operators.trends.horizon import METHODS
 
 
-@cache
+@lru_cache(maxsize=SUBJECTS)
 def _keyed(node: str, source: str, kind: str, member: str) -> tuple[str, dict[str, Any]]:
     """Return the key of a subject's records, and the subject as plain data."""
     subject = subject_of(node, kind, member)

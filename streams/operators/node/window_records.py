@@ -48,7 +48,7 @@ class WindowRecords:
 
     def __init__(self, node: str, source: str) -> None:
         self._node = node
-        self._source = orjson.dumps(source)
+        self._source = b'"%b"' % source.encode()
         self._subjects: list[_Subject] = []
         self._columns: Ints = np.zeros(0, np.int64)
         """The columns of the metrics of all subjects, one subject after the other."""

@@ -4,7 +4,9 @@ Parts are cumulative: the newest part of each accumulation counts. So the result
 in which the sources come.
 """
 
-from dutycycle.contract.codec import encode, from_plain, to_plain
+from typing import NamedTuple
+
+from dutycycle.contract.codec import decode, encode, from_plain, to_plain
 from dutycycle.contract.log import ConsumerRecord, ProducerRecord
 from dutycycle.contract.ownership.words import merged
 from dutycycle.contract.records.derived import PodPeaks
@@ -20,6 +22,17 @@ SNAPSHOT_VERSION = 2
 _TOPIC = "pod-parts"
 
 
+class _KeptPart(NamedTuple):
+    """Holds a part as it came: decoded it takes several times the room."""
+
+    samples: int
+    text: bytes
+
+    def decoded(self) -> PodPart:
+        """Return the part."""
+        return decode(PodPart, self.text, _TOPIC)
+
+
 class PodOperator(Operator):
     """Keeps the state of one pod: who it is, and the newest part of each accumulation."""
 
@@ -27,7 +40,7 @@ class PodOperator(Operator):
         self._uid = uid
         self._pod: Pod | None = None
         self._gone = False
-        self._parts: dict[str, PodPart] = {}
+        self._parts: dict[str, _KeptPart] = {}
         self._changed = False
 
     def update(self, record: ConsumerRecord) -> list[Emission]:
@@ -40,7 +53,7 @@ class PodOperator(Operator):
             name = f"{part.source}/{part.node}/{part.opened_ms}"
             known = self._parts.get(name)
             if known is None or part.samples >= known.samples:
-                self._parts[name] = part
+                self._parts[name] = _KeptPart(part.samples, record.value or b"")
                 self._changed = True
         return []
 
@@ -56,7 +69,7 @@ class PodOperator(Operator):
         return outs
 
     def _merged(self) -> tuple[PodPeaks, JobPart | None]:
-        parts = [self._parts[name] for name in sorted(self._parts)]
+        parts = [self._parts[name].decoded() for name in sorted(self._parts)]
         pod = self._pod or _unnamed(self._uid, parts[-1])
         first = pod.first_seen_ms(min(part.first_ms for part in parts))
         last = max(first, *(part.last_ms for part in parts))
@@ -65,7 +78,7 @@ class PodOperator(Operator):
         omitted = sum(part.processes_omitted for part in parts) + over
         # The ticks of the source that saw the pod most often; sources tick side by side
         by_source: dict[str, int] = {}
-        for part in self._parts.values():
+        for part in parts:
             by_source[part.source] = by_source.get(part.source, 0) + part.samples
         samples = max(by_source.values())
         peaks = PodPeaks(
@@ -92,7 +105,7 @@ class PodOperator(Operator):
             "v": SNAPSHOT_VERSION,
             "pod": None if self._pod is None else to_plain(self._pod),
             "gone": self._gone,
-            "parts": {name: to_plain(part) for name, part in self._parts.items()},
+            "parts": {name: to_plain(part.decoded()) for name, part in self._parts.items()},
             "changed": self._changed,
         }
 
@@ -101,7 +114,8 @@ class PodOperator(Operator):
         check_version(plain, SNAPSHOT_VERSION, "a pod")
         self._pod = None if plain["pod"] is None else from_plain(Pod, plain["pod"], _TOPIC)
         self._gone = plain["gone"]
-        self._parts = {name: from_plain(PodPart, part, _TOPIC) for name, part in plain["parts"].items()}
+        parts = {name: from_plain(PodPart, part, _TOPIC) for name, part in plain["parts"].items()}
+        self._parts = {name: _KeptPart(part.samples, encode(part)) for name, part in parts.items()}
         self._changed = plain["changed"]
 
 

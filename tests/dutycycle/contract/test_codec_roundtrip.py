@@ -1,5 +1,6 @@
 """Goal: what is encoded decodes to the same record, for every record type and every mix of absent fields."""
 
+import tracemalloc
 from typing import Any
 
 import orjson
@@ -79,3 +80,16 @@ def test_idle_and_absent_are_different() -> None:
     idle = encode(Gpu(uuid="GPU-1", index=0, gpu_util_pct=0, throttle=()))
     assert idle == b'{"uuid":"GPU-1","index":0,"gpu_util_pct":0,"throttle":[]}'
     assert encode(Gpu(uuid="GPU-1", index=0)) == b'{"uuid":"GPU-1","index":0}'
+
+
+@pytest.mark.parametrize("length", [1, 1_000, 30_000])
+def test_what_is_encoded_takes_no_more_memory_than_its_length(length: int) -> None:
+    record = Gpu(uuid="G" * length, index=0)
+    encode(record)
+    tracemalloc.start()
+    try:
+        data = encode(record)
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < len(data) + 200

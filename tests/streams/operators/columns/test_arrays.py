@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from streams.operators.columns.arrays import pack, unpack
+from streams.operators.columns.arrays import keep_once, pack, unpack
 
 CHANCE = np.random.default_rng(0)
 ODD = np.array([np.nan, -np.nan, np.inf, -np.inf, -0.0, 0.0, 5e-324, 1.7e308])
@@ -47,3 +47,13 @@ def test_how_an_array_lies_in_memory_makes_no_difference(order: str) -> None:
 def test_other_bytes_are_refused(raw: bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - numpy's words
         unpack(raw, "f8", (80, 91))
+
+
+@pytest.mark.parametrize("array", [np.arange(6).reshape(2, 3), np.zeros((0, 4)), np.tile(ODD, (3, 1))])
+def test_what_is_alike_for_several_nodes_is_kept_once(array: np.ndarray) -> None:
+    kept = keep_once(array)
+    assert kept is keep_once(array.copy())
+    assert (kept.tobytes(), kept.dtype, kept.shape) == (array.tobytes(), array.dtype, array.shape)
+    assert kept.flags.writeable, "compiled loops take no other"
+    others = array.ravel(), array.view("M8[s]"), np.append(array, array, axis=0)[1:]
+    assert all(keep_once(other) is not kept for other in others if other.size)

@@ -13,7 +13,7 @@ _PAGES = Path("/proc/self/smaps")
 _READ_ONLY = re.compile(
     r"^([0-9a-f]+)-([0-9a-f]+) r-.p .* (/.*)\n(?:[A-Z].*\n)*?Anonymous: +([0-9]+) kB", re.MULTILINE
 )
-"""Of memory that is a file's, and that this process may only read: begin, end, file, and kB written before."""
+"""Of memory that is a file's, and that this process may only read: begin, end, file, kB written before."""
 _YOUNG, _MIDDLE, _FULL = 5_000, 10, 140
 """Thresholds of Python's collector. A sample of eight GPUs makes some hundred objects that are gone with it:
 with Python's own 700 as the first threshold, looking for cycles among them is some 3 % of a replay. A full

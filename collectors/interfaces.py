@@ -37,18 +37,15 @@ def physical(names: Iterable[str], host_root: str) -> frozenset[str]:
     folder = Path(host_root) / "sys/class/net"
     hardware = frozenset(name for name in known if (folder / name / "device").exists())
     above = {name: (folder / name / "master").resolve().name for name in hardware}
-    return frozenset(name for name in hardware if above[name] not in hardware) or _outer(known)
+    counted = (name for name in hardware if above[name] not in hardware)
+    return frozenset(counted) or frozenset(name for name in known if not _is_virtual(name))
 
 
-def of_pod(names: Iterable[str]) -> frozenset[str]:
-    """Tell which interfaces of a pod's own network lead out of it: not those of containers, machines and
+def of_pod(bytes_by_name: dict[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
+    """Return the interfaces of a pod's own network that lead out of it: not those of containers, machines and
     tunnels in it, whose bytes pass another one. Where each looks like that, all but the loopback."""
-    known = frozenset(names)
-    return _outer(known) or known - {"lo"}
-
-
-def _outer(names: frozenset[str]) -> frozenset[str]:
-    return frozenset(name for name in names if not _is_virtual(name))
+    outer = {name: counts for name, counts in bytes_by_name.items() if not _is_virtual(name)}
+    return outer or {name: counts for name, counts in bytes_by_name.items() if name != "lo"}
 
 
 @lru_cache(1024)

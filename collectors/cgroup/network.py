@@ -134,5 +134,4 @@ class PodNetworks:
                 text = file.readall()
         except OSError:
             return {}
-        bytes_by_interface = interface_bytes(text.decode(errors="replace"))
-        return {name: bytes_by_interface[name] for name in of_pod(bytes_by_interface)}
+        return of_pod(interface_bytes(text.decode(errors="replace")))

@@ -21,8 +21,7 @@ def interface_bytes(text: str) -> dict[str, tuple[int, int]]:
     bytes_by_name = {}
     for line in text.splitlines():
         name, colon, rest = line.rpartition(":")
-        fields = rest.split()
-        if colon and len(fields) >= 16:
+        if colon and len(fields := rest.split(None, 9)) == 10:
             bytes_by_name[name.strip()] = (int(fields[0]), int(fields[8]))
     return bytes_by_name
 

@@ -32,6 +32,8 @@ class KubeletClient:
             details = " ".join(str(error.details()).split())
             in_one_line = f"{error.code().name}: {details:.200}"
             raise KubeletError(f"{self._socket}: {in_one_line}") from error
+        if not answer.pod_resources:
+            raise KubeletError(f"{self._socket}: no pod is listed, as by a kubelet that has just begun")
         return list(_devices(answer))
 
     def close(self) -> None:

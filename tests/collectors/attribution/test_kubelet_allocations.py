@@ -200,6 +200,14 @@ def test_a_kubelet_that_refuses_makes_it_unknown_and_is_asked_again(
     assert given.of(A, 0, {}) == (held("alone"),)
 
 
+def test_a_kubelet_that_knows_no_pod_yet_has_not_taken_the_gpus_back(
+    kubelet: FakeKubelet, asking: Callable[[], Allocations]
+) -> None:
+    assert asking().of(A, 0, {}) is None
+    kubelet.give("another", "0000:3b:00.0")
+    assert asking().of(A, 0, {}) == ()
+
+
 def test_it_asks_by_itself(kubelet: FakeKubelet, folder: Path) -> None:
     kubelet.give("alone", A)
     given = Allocations(KubeletClient(folder / "kubelet.sock"), uid_of, Telemetry("collect"), every_s=0.01)

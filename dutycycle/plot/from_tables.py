@@ -5,9 +5,11 @@ from datetime import datetime
 from pathlib import Path
 
 from dutycycle.contract.catalogue import GPU_METRICS, HOST_METRICS
+from dutycycle.contract.metering import with_means
 from dutycycle.contract.records.derived import gpu_subject, node_subject
 from dutycycle.contract.records.models import BUILT_IN
 from dutycycle.contract.records.pods import JobRef, Pod
+from dutycycle.contract.records.samples import Gpu, NvmlSample
 from dutycycle.plot.collected import CollectedSeries
 from dutycycle.tables.columns import Row, table
 from dutycycle.tables.reader import batches
@@ -37,7 +39,7 @@ def pods_in(folder: Path) -> list[Pod]:
 
 
 def _parts(folder: Path) -> Iterator[tuple[Callable[[CollectedSeries, Row], None], list[Row]]]:
-    of_gpus = ("node", "uuid", "ts", *GPU_METRICS)
+    of_gpus = ("node", "uuid", "ts", "interval_ms", "util_burst", "power_burst", *GPU_METRICS)
     of_hosts = ("node", "ts", *(f"host_{name}" for name in HOST_METRICS))
     for take, topic, columns in (
         (_take_gpu, "nvml-samples", of_gpus),
@@ -49,10 +51,24 @@ def _parts(folder: Path) -> Iterator[tuple[Callable[[CollectedSeries, Row], None
 
 
 def _take_gpu(collected: CollectedSeries, row: Row) -> None:
-    if row["uuid"] is not None:
-        _sample(
-            collected, gpu_subject(row["node"], row["uuid"]).key, row, {name: name for name in GPU_METRICS}
+    if row["uuid"] is None:
+        return
+    subject = gpu_subject(row["node"], row["uuid"]).key
+    if collected.is_subject(subject):
+        row |= _means(row)
+    _sample(collected, subject, row, {name: name for name in GPU_METRICS})
+
+
+def _means(row: Row) -> Row:
+    """Return of a GPU's row what is drawn of its trace: the means of the driver's samples in the tick."""
+    named = ("uuid", "gpu_util_pct", "power_w", "util_burst", "power_burst")
+    (gpu,) = with_means(
+        NvmlSample(
+            node=row["node"], collector="", seq=0, ts_ms=_ms(row["ts"]), interval_ms=row["interval_ms"],
+            gpus=(Gpu(index=0, **{name: row[name] for name in named}),),
         )
+    ).gpus  # fmt: skip
+    return {"gpu_util_pct": gpu.gpu_util_pct, "power_w": gpu.power_w}
 
 
 def _take_host(collected: CollectedSeries, row: Row) -> None:

@@ -13,6 +13,7 @@ from dutycycle.plot.charts import charts_of, span_of
 from dutycycle.plot.collected import Wanted
 from dutycycle.plot.sources import read, sources_of
 from dutycycle.report.charts.chart import Chart
+from tests.support.data.samples import gpu, nvml
 from tests.support.data.traces import write_trace
 from tests.support.data.training_job import START_MS, UID, training_job
 from tests.support.targets import slow_after
@@ -99,6 +100,37 @@ def test_tables_and_traces_have_the_same_samples(folder: Path) -> None:
         for name in ("day.jsonl", "csv", "parquet")
     ]
     assert drawn[0] == drawn[1] == drawn[2]
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_tables_and_traces_have_the_same_means_of_the_drivers_samples(form: str, tmp_path: Path) -> None:
+    with TraceWriter(str(tmp_path / "day.jsonl")) as trace:
+        for at in range(60):
+            used = gpu(0, gpu_util_pct=100, power_w=600, util_burst=[[-500, 20], [0, 100]],
+                       power_burst=[[-500, 200], [0, 600]])  # fmt: skip
+            ts_ms = START_MS + 1000 * at
+            payload = orjson.dumps(nvml(at, [used], ts_ms=ts_ms))
+            trace.write(TraceRecord(topic="dutycycle.nvml-samples", key="a", payload=payload, ts_ms=ts_ms))
+    replay = [
+        "replay",
+        str(tmp_path / "day.jsonl"),
+        "--quiet",
+        "--out",
+        f"{tmp_path}/{form}",
+        "--format",
+        form,
+    ]
+    assert main(replay) == 0
+    wanted = Wanted(["gpu/*"], ["gpu_util_pct", "power_w"])
+    drawn = [
+        {
+            value
+            for chart in charts(tmp_path, (name,), wanted)
+            for value in chart.lines[0].points.mean.tolist()
+        }
+        for name in ("day.jsonl", form)
+    ]
+    assert drawn == [{60.0, 400.0}] * 2
 
 
 def test_forecasts_stand_at_the_moment_that_they_are_about(folder: Path) -> None:

@@ -93,6 +93,14 @@ async def test_a_namespace_that_does_not_exist_is_an_error(api: FakeApi, tmp_pat
     assert api.count("PATCH") == 0
 
 
+async def test_a_namespace_without_a_name_is_not_all_of_them(api: FakeApi, tmp_path: Path) -> None:
+    api.refused["/api/v1/namespaces/"] = 403
+    status, out, err = await removal(api, tmp_path, "-n", "")
+    assert (status, out) == (1, "")
+    assert "--namespace: is empty" in err
+    assert api.count("PATCH") == 0
+
+
 async def test_a_namespace_that_may_not_be_asked_for_is_taken_as_it_is(api: FakeApi, tmp_path: Path) -> None:
     api.refused["/api/v1/namespaces/other"] = 403
     status, out, _ = await removal(api, tmp_path, "-n", "other")

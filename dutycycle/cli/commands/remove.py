@@ -67,7 +67,10 @@ async def _remove(args: argparse.Namespace, settings: Settings) -> Removal:
 
 
 async def _check_namespace(server: ApiServer, name: str) -> None:
-    """Raises where there is no such namespace: nothing found in it would read as a success."""
+    """Raises where there is no such namespace: nothing found in it would read as a success. To the API server
+    one without a name, as of a variable that is not set, is all of them."""
+    if not name:
+        raise NoNamespaceError("--namespace: is empty: name one, or leave the flag out for all")
     try:
         await server.metadata(ObjectRef("v1", "Namespace", name))
     except GoneError as error:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from dutycycle.contract.catalogue import GPU_ROWS
 from dutycycle.contract.metering import BY_HEAT, BY_POWER
 from dutycycle.contract.ownership.now import PodGpuUse
+from dutycycle.contract.records.derived import WindowMetric
 from dutycycle.contract.records.insights import Insight
 from dutycycle.contract.records.parts import PodOnGpu
 from dutycycle.contract.records.pods import Pod
@@ -215,12 +216,17 @@ class SeriesRows:
                 put(rows, m.POD_PERIOD, (*labels, metric), rhythm.period_s)
                 put(rows, m.POD_CONFIDENCE, (*labels, metric), rhythm.confidence)
 
+    def _statistics(self, key: str, now_ms: int) -> WindowMetric | None:
+        """Return those of the utilization of a GPU or pod over its newest window; None where it is old."""
+        window = self._view.windows.get(key)
+        if window is None or now_ms - window.end_ms > window.size_ms + self._stale_ms:
+            return None
+        return window.metrics.get("gpu_util_pct")
+
     def _window(
         self, rows: Rows, of: Sequence[tuple[Metric, str]], key: str, labels: Labels, now_ms: int
     ) -> None:
-        window = self._view.windows.get(key)
-        statistics = window.metrics.get("gpu_util_pct") if window else None
-        if window is None or statistics is None or now_ms - window.end_ms > window.size_ms + self._stale_ms:
+        if (statistics := self._statistics(key, now_ms)) is None:
             return
         for metric, name in of:
             value = getattr(statistics, name)
@@ -238,11 +244,15 @@ class SeriesRows:
         for metric, figure in ((m.JOB_MEMORY, _memory_bytes), (m.JOB_POWER, _power_w)):
             known = [value for pod in pods if (value := figure(pod)) is not None]
             put(rows, metric, labels, sum(known) if known else None)
-        windows = [rows[m.POD_UTIL_MEAN].get(pod.labels) for pod in pods]
-        gpus = (len(pod.uses) for pod in pods)
-        put(rows, m.JOB_UTIL_MEAN, labels, weighted_mean(zip(windows, gpus, strict=True)))
-        most = [value for pod in pods if (value := rows[m.POD_UTIL_MAX].get(pod.labels)) is not None]
-        put(rows, m.JOB_UTIL_MAX, labels, max(most) if most else None)
+        # Of all its pods, also of those that are too many to have series.
+        windows = [
+            (statistics, len(pod.uses)) for pod in pods
+            if (statistics := self._statistics(f"pod/{pod.uid}", now_ms)) is not None
+        ]  # fmt: skip
+        mean_pct = weighted_mean((statistics.mean, gpus) for statistics, gpus in windows)
+        put(rows, m.JOB_UTIL_MEAN, labels, None if mean_pct is None else mean_pct / 100)
+        most = [statistics.max for statistics, _ in windows if statistics.max is not None]
+        put(rows, m.JOB_UTIL_MAX, labels, max(most) / 100 if most else None)
         analysis_of_job(rows, self._view, labels, now_ms)
         if insight is not None:
             put(rows, m.JOB_WORKLOAD, (*labels, insight.kind, insight.bottleneck), 1.0)

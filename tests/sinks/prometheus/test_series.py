@@ -323,6 +323,29 @@ def test_the_pods_that_used_most_have_series() -> None:
     assert len(rows["gpu_utilization_ratio"]) == 5
 
 
+def test_a_job_counts_pods_that_have_no_series_for_their_number() -> None:
+    view = MetricsView(60_000)
+    uids = ("p", "q")
+    for uid, mean in zip(uids, (50, 10), strict=True):
+        tell(view, Pod, POD | {"uid": uid, "name": uid})
+        subject = {"subject": OF_POD | {"pod_uid": uid}}
+        tell(
+            view,
+            WindowAggregate,
+            WINDOW | subject | {"metrics": {"gpu_util_pct": {"count": 60, "mean": mean, "max": 2 * mean}}},
+        )
+    feed(
+        view,
+        1,
+        [gpu(n, gpu_util_pct=5, processes=[{"pid": n, "pod_uid": uid}]) for n, uid in enumerate(uids)],
+    )
+    for most, with_series in ((0, 0), (1, 1), (2, 2)):
+        rows = {metric.name: values for metric, values in SeriesRows(view, (), 60, most).rows(NOW_MS)}
+        assert len(rows.get("pod_gpu_utilization_mean_ratio", {})) == with_series
+        assert list(rows["job_gpu_utilization_mean_ratio"].values()) == [pytest.approx(0.3)]
+        assert list(rows["job_gpu_utilization_max_ratio"].values()) == [1.0]
+
+
 def test_what_is_old_leaves_memory() -> None:
     view = full_view()
     later = NOW_MS + 2 * 3_600_000

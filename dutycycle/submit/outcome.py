@@ -85,6 +85,7 @@ def _verdict(thing: KubeObject) -> tuple[bool, str] | None:
         )
     words = (
         status.get("jobStatus"),  # RayJob
+        status.get("jobDeploymentStatus"),  # one that was not begun, or not in time
         (status.get("state") or {}).get("phase"),  # Volcano's Job
         (status.get("applicationState") or {}).get("state"),  # SparkApplication
         status.get("phase"),  # Argo's Workflow, whose condition Completed tells of a failed one, too
@@ -95,9 +96,16 @@ def _verdict(thing: KubeObject) -> tuple[bool, str] | None:
             return well, str(status.get("message") or error or word)
     for condition in status.get("conditions") or ():
         well = _ENDED_WELL.get(str(condition.get("type")).lower())
-        if condition.get("status") == "True" and well is not None:
+        has_failed = well is True and condition.get("status") == "False" and _is_of_tekton(thing)
+        if has_failed or (condition.get("status") == "True" and well is not None):
             says = " ".join(
                 f"{condition.get('reason') or ''}: {condition.get('message') or ''}".split()
             ).strip(": ")
-            return well, says
+            return bool(well) and not has_failed, says
     return None
+
+
+def _is_of_tekton(thing: KubeObject) -> bool:
+    """Tell whether it is a run of Tekton, whose one condition ``Succeeded`` is true, false, or unknown as
+    long as it goes on."""
+    return str(thing.get("apiVersion")).startswith("tekton.dev/")

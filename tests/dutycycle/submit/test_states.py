@@ -11,6 +11,12 @@ def scheduled(reason: str, message: str) -> list[Json]:
     return [{"type": "PodScheduled", "status": "False", "reason": reason, "message": message}]
 
 
+def tekton(status: str, reason: str) -> Json:
+    """A TaskRun, which has one condition for all that may come of it."""
+    condition = {"type": "Succeeded", "status": status, "reason": reason}
+    return {"apiVersion": "tekton.dev/v1", "kind": "TaskRun", "status": {"conditions": [condition]}}
+
+
 @pytest.mark.parametrize(
     ("thing", "words"),
     [
@@ -78,6 +84,15 @@ def test_a_container_that_was_restarted_has_its_last_exit() -> None:
         (job(jobStatus="RUNNING"), None),
         (job(jobStatus="SUCCEEDED"), Outcome(0, "succeeded")),
         (job(jobStatus="FAILED", message="no such module"), Outcome(1, "failed: no such module")),
+        (job(jobStatus="RUNNING", jobDeploymentStatus="Running"), None),
+        (job(jobStatus="STOPPED", jobDeploymentStatus="Complete"), Outcome(1, "failed: STOPPED")),
+        (
+            job(jobStatus="", jobDeploymentStatus="Failed", message="not begun in time"),
+            Outcome(1, "failed: not begun in time"),
+        ),
+        (tekton("Unknown", "Running"), None),
+        (tekton("True", "Succeeded"), Outcome(0, "succeeded")),
+        (tekton("False", "TaskRunTimeout"), Outcome(1, "failed: TaskRunTimeout")),
         (job(state={"phase": "Aborted"}), Outcome(1, "failed: Aborted")),
         (job(applicationState={"state": "RUNNING"}), None),
         (job(applicationState={"state": "COMPLETED"}), Outcome(0, "succeeded")),

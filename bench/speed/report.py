@@ -14,7 +14,18 @@ from bench.speed.goals import ROWS, Goal, ratio
 Rounds = Sequence[float]
 """A figure, once a round. Those of the same round were measured shortly after one another."""
 MISSING = "Not measured."
-_HOW = ("peers", "scaling", "live", "state", "replay", "collector", "postgres", "annotations", "web")
+_HOW = (
+    "peers",
+    "left_out",
+    "scaling",
+    "live",
+    "state",
+    "replay",
+    "collector",
+    "postgres",
+    "annotations",
+    "web",
+)
 """Measurements that say how they were made."""
 
 

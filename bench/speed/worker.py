@@ -13,6 +13,7 @@ from pathlib import Path
 from bench.peers.fold import METRICS
 from bench.speed import truth
 from bench.speed.cluster import GPU, HOST, PARTITIONS, Topics, windows_of
+from bench.speed.truth import WrongResultsError
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.load import load
 from streams.app import app_id
@@ -30,6 +31,8 @@ STOPPED_S = 30
 """A worker may be stopped for so long while its backlog is written, and keeps its partitions."""
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _LOOK_S = 0.25
+_SILENT_S = 90
+"""Without a window or a commit: what is missing then does not come."""
 COMMIT_S = 5
 """Between two commits while contenders are compared: the default of Quix Streams."""
 
@@ -200,14 +203,21 @@ def all_working(
 def cpu_until_done(workers: list[Worker], who: Contender, topics: Topics, nodes: int, seconds: int) -> float:
     """CPU of the workers until all results are in Kafka, and what was read is committed.
 
-    Seen four times a second, so that what they use while they wait for more is not counted.
+    Seen four times a second, so that what they use while they wait for more is not counted. Raises
+    ``WrongResultsError`` where nothing more comes and windows are missing.
     """
     wanted, group = who.results(nodes, seconds), who.group and who.group(topics)
+    progress, since_s = (-1, -1), time.monotonic()
 
     def done() -> bool:
-        if topics.count("window-aggregates") < wanted:
-            return False
-        return group is None or topics.committed(group, GPU) >= nodes * seconds
+        nonlocal progress, since_s
+        sent = topics.count("window-aggregates")
+        committed = topics.committed(group, GPU) if group else nodes * seconds
+        if (sent, committed) != progress:
+            progress, since_s = (sent, committed), time.monotonic()
+        elif time.monotonic() - since_s > _SILENT_S:
+            raise WrongResultsError(f"{who.name}: {sent} of {wanted} windows, and no more in {_SILENT_S} s")
+        return sent >= wanted and committed >= nodes * seconds
 
     workers[0].wait(done, _LOOK_S)
     return sum(one.cpu_s() for one in workers)

@@ -18,7 +18,7 @@ from bench.speed.goals import ROWS, Goal, ratio
 from bench.speed.rows import backlog, live
 from bench.speed.size import QUICK
 from bench.speed.truth import Truth, WrongResultsError, of_ours, of_peer, truth
-from bench.speed.worker import SAME_WORK, WORK_OF_A_PEER, ours
+from bench.speed.worker import SAME_WORK, WORK_OF_A_PEER, Contender, ours
 from dutycycle.contract.log import ConsumerRecord
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.load import load
@@ -208,6 +208,26 @@ def test_a_round_that_was_interrupted_does_not_count(monkeypatch: pytest.MonkeyP
     with pytest.raises(KeyboardInterrupt):
         backlog.compare(bench)
     assert list(bench.figures.of("peers").values()) == [[1], [2], [3], [4], [5], [6]]
+
+
+def test_a_peer_with_wrong_windows_has_no_figure_and_the_others_have(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    turns: dict[str, int] = {}
+
+    def cost(_: Bench, who: Contender, *__: object, **___: object) -> float:
+        turns[who.name] = turns.get(who.name, 0) + 1
+        if who.name == backlog.PEERS["pathway"] and turns[who.name] == 2:
+            raise WrongResultsError("Pathway: 365 of 450 windows, and no more in 90 s")
+        return float(turns[who.name])
+
+    monkeypatch.setattr(backlog, "backlog", cost)
+    monkeypatch.setattr(backlog, "peer", lambda name, title: replace(ours(), name=title))
+    bench = Bench(tmp_path, [0], replace(QUICK, rounds=3, compared=(1, 1, 2)), StepPrinter(), Figures())
+    backlog.compare(bench)
+    names = ["Dutycycle", SAME_WORK, *(title for name, title in backlog.PEERS.items() if name != "pathway")]
+    assert bench.figures.of("peers") == {name: [1.0, 2.0, 3.0] for name in names}
+    assert bench.figures.notes["left_out.how"].startswith("Pathway: 365 of 450 windows")
 
 
 def test_what_is_measured_anew_replaces_its_own_figures_alone() -> None:

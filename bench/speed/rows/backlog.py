@@ -6,7 +6,7 @@ from itertools import chain
 
 from bench.speed.bench import Bench
 from bench.speed.cluster import GPU, PARTITIONS, Topics, ticks
-from bench.speed.truth import Truth, truth
+from bench.speed.truth import Truth, WrongResultsError, truth
 from bench.speed.worker import COMMIT_S, Contender, all_working, cpu_until_done, ours, peer
 
 PEERS = {
@@ -19,7 +19,8 @@ PEERS = {
 def compare(bench: Bench) -> None:
     """Ours, with all and with the work of a peer, and each peer in turns.
 
-    A round that is interrupted does not count.
+    A round that is interrupted does not count. A peer whose windows are wrong has no figure, and the page
+    says why.
     """
     contenders = [
         ours(f"{COMMIT_S}s"),
@@ -35,15 +36,27 @@ def compare(bench: Bench) -> None:
         f"partitions; {first} s are read before, {seconds - first} s are the backlog "
         f"({nodes * (seconds - first):,} samples); {bench.size.rounds} rounds",
     )
+    left_out: dict[str, str] = {}
     for turn in range(bench.size.rounds):
         found: dict[str, float] = {}
         for who in contenders:
-            found[who.name] = backlog(bench, who, *bench.size.compared, right=right)
+            if who.name in left_out:
+                continue
+            try:
+                found[who.name] = backlog(bench, who, *bench.size.compared, right=right)
+            except WrongResultsError as error:
+                if who.name not in PEERS.values():
+                    raise
+                bench.say(f"!! {who.name} is left out:", error)
+                left_out[who.name] = str(error)
+                bench.figures.values.pop(f"peers.{who.name}", None)
+                continue
             bench.say(
                 f"round {turn + 1} of {bench.size.rounds}: {who.name}", f"{found[who.name]:.0f} µs a sample"
             )
         for name, cost in found.items():
             bench.figures.add(f"peers.{name}", cost)
+    bench.note("left_out.how", "; ".join(left_out.values()) or "nobody")
 
 
 def scale(bench: Bench) -> None:

@@ -106,6 +106,9 @@ class SpanBank:
     def extend(self, block: TickBlock) -> None:
         """Take ticks that are newer than the last, and older than ``due_ms``."""
         plan = self._channels.plan(block.layout)
+        if not plan.uids:
+            self.advance(int(block.times[-1]))
+            return
         rows = self._channels.rows(block)
         # A tick measures the interval before it, which may be longer than a second.
         before = max(block.interval_ms // _SECOND_MS, 1) - 1
@@ -113,11 +116,10 @@ class SpanBank:
         for start, times in groupby(block.times.tolist(), lambda ts_ms: ts_ms // SPAN_MS):
             self.advance(start * SPAN_MS)
             last = [(ts_ms - start * SPAN_MS) // _SECOND_MS for ts_ms in times]
-            if plan.uids:
-                run = self._run(plan)
-                run.tick_ms = block.interval_ms
-                run.seconds += [[max(second - before, 0), second] for second in last]
-                run.rows.append(rows[count : count + len(last)])
+            run = self._run(plan)
+            run.tick_ms = block.interval_ms
+            run.seconds += [[max(second - before, 0), second] for second in last]
+            run.rows.append(rows[count : count + len(last)])
             count += len(last)
 
     def _run(self, plan: RowPlan) -> _Run:

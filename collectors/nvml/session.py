@@ -155,6 +155,8 @@ class Session:
         for ref in refs:
             if (known := self._devices.get(ref.uuid)) is not None:
                 known.renew(ref)
+                if ref.uuid in self._silent:
+                    known.query.forget()  # what it refused while it was failing
             else:
                 self._devices[ref.uuid] = Device(ref, self._telemetry, self._activity)
         gone = self._devices.keys() - {ref.uuid for ref in refs}

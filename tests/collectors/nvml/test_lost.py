@@ -93,6 +93,19 @@ def test_a_lost_gpu_that_another_driver_does_not_list_is_still_lost(tmp_path: Pa
     assert set(back[-1].gpus) == {"GPU-a", "GPU-b"}
 
 
+def test_what_a_failing_gpu_refused_is_asked_again_when_it_is_back(tmp_path: Path) -> None:
+    failing = FakeGpu(uuid=A.uuid, values=A.values, errors={"nvmlDeviceGetUtilizationRates": "NOT_SUPPORTED"})
+    with Probe(tmp_path, Scenario(gpus=[A, B])) as probe:
+        probe.tick()
+        probe.world(Scenario(gpus=[failing, B]))
+        refused = probe.tick()
+        probe.world(Scenario(gpus=[refusing(A, "*", "GPU_IS_LOST"), B]))
+        probe.tick()
+        probe.world(BOTH)
+        back = probe.tick(after_s=30)
+    assert [answer.gpus["GPU-a"].gpu_util_pct for answer in (refused, back)] == [None, 50]
+
+
 def test_another_driver_is_asked_for_what_the_one_before_refused(tmp_path: Path) -> None:
     errors = {f"nvmlDeviceGetTemperature{version}": "NOT_SUPPORTED" for version in ("V", "")}
     dumb = FakeGpu(uuid=A.uuid, values=A.values, errors=errors)

@@ -406,8 +406,8 @@ def process_utilization() -> RowsCall[ProcessUtilization]:
 
 
 PROCESS_VERSIONS = 2, 3
-"""Of the two calls for processes, in the order in which they are asked. R535 to 535.86 write longer rows by
-version 3, and no other number says so; those of version 2 are alike in all drivers (XuehaiPan/nvitop#89)."""
+"""Of the two calls for processes, in the order in which they are asked. Drivers 535.43 to 535.86 write longer
+rows by version 3, under the same number; those of version 2 are alike in all (XuehaiPan/nvitop#79, #89)."""
 
 
 def compute_processes(version: int) -> RowsCall[RunningProcess]:

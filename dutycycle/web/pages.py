@@ -169,7 +169,7 @@ class Pages:
             silent=row.is_silent,
             blocks=[lines for lines in blocks if any(text_of(line).strip() for line in lines)],
             inside=_inside(state, row),
-            health=health_of(state, row), past=past, past_spans=PAST_SPANS, key=key,
+            health=health_of(state, row), past=past, is_part=is_part, past_spans=PAST_SPANS, key=key,
             since=choice(query, "since", PAST_SPANS, DEFAULT_PAST),
             # A key of a job or pod is its kind and its uid.
             uid=row.key.partition("/")[2] if isinstance(row, JobRow | PodRow) else "",

@@ -19,14 +19,16 @@ from dutycycle.report.charts.chart import Chart, Line, scaled, unit_of
 from dutycycle.report.charts.plot import Figure, figure_of
 from dutycycle.telemetry.metrics import PREFIX
 from dutycycle.traces.frames import Buckets, buckets
+from dutycycle.web.questions import DAY_MS
 from sinks.records.query import gpu_events
-from sinks.records.usage import LEDGER_MEANS, UsageQuery, usage
+from sinks.records.usage import LEDGER_MEANS, UsageQuery, hours_since, usage
 
 if TYPE_CHECKING:
     from collectors.prometheus.query import Prometheus
 
 PAST_SPANS = {"24h": "a day", "7d": "7 days", "30d": "30 days"}
 DEFAULT_PAST = "7d"
+_STEPS = {"hour": HOUR_MS, "day": DAY_MS}
 _POINTS = 360
 _ANSWER_S = 10
 _PLAIN = re.compile(r"[\w.:/-]+")
@@ -85,11 +87,13 @@ def read_past(
             past.errors.append(f"Prometheus: {error}")
         past.is_from_prometheus = bool(charts)
     try:
-        by_hour = UsageQuery(
-            by=("hour",), start_ms=start_ms, end_ms=end_ms, node=key.node, gpu=key.uuid, namespaces=namespaces
+        since_ms = hours_since(url)
+        step = "day" if since_ms is not None and start_ms < since_ms else "hour"
+        by_step = UsageQuery(
+            by=(step,), start_ms=start_ms, end_ms=end_ms, node=key.node, gpu=key.uuid, namespaces=namespaces
         )
-        charts = charts or list(_of_ledger(usage(url, by_hour), start_ms, end_ms))
-        past.users = usage(url, replace(by_hour, by=("namespace", "job", "pod")))
+        charts = charts or list(_of_ledger(usage(url, by_step), step, start_ms, end_ms))
+        past.users = usage(url, replace(by_step, by=("namespace", "job", "pod")))
         past.events = [
             {**event, "at_ms": unix_ms(event["at"])}
             for event in gpu_events(url, key.node, key.uuid, start_ms, namespaces)
@@ -100,27 +104,29 @@ def read_past(
     return past
 
 
-def _of_ledger(rows: Sequence[Mapping[str, Any]], start_ms: int, end_ms: int) -> Iterator[Chart]:
-    """Draw the hours of the ledger: of each the mean over its known time."""
+def _of_ledger(rows: Sequence[Mapping[str, Any]], step: str, start_ms: int, end_ms: int) -> Iterator[Chart]:
+    """Draw the hours or days of the ledger, from the one in which the time begins: of each the mean over its
+    known time."""
     if not rows:
         return
-    hours = [unix_ms(row["hour"]) for row in rows]
-    places = [(hour_ms - start_ms) // HOUR_MS for hour_ms in hours]
-    count = (end_ms - start_ms) // HOUR_MS + 1
+    step_ms = _STEPS[step]
+    start_ms -= start_ms % step_ms
+    places = [(unix_ms(row[step]) - start_ms) // step_ms for row in rows]
+    count = (end_ms - start_ms) // step_ms + 1
 
     def line(name: str, place: int, metric: str) -> Line | None:
         means = np.full(count, np.nan)
         means[places] = [LEDGER_MEANS[metric].of(row) for row in rows]
         if not np.isfinite(means).any():
             return None
-        return Line(name, "", place, Buckets(start_ms, HOUR_MS, means, means, means, exact=True))
+        return Line(name, "", place, Buckets(start_ms, step_ms, means, means, means, exact=True))
 
     shares = [line(name, place, metric) for place, (name, metric) in enumerate(_USED.items())]
     if lines := [share for share in shares if share is not None]:
-        yield Chart("past-use", "GPU use by hour", "%", lines, most=100)
+        yield Chart("past-use", f"GPU use by {step}", "%", lines, most=100)
     watts = line("", 0, "power_w")
     if watts is not None:
-        yield Chart("past-power", "Power of a GPU by hour", "W", [watts])
+        yield Chart("past-power", f"Power of a GPU by {step}", "W", [watts])
 
 
 def charts_of_prometheus(

@@ -13,7 +13,9 @@ from dutycycle.contract.records.hours import HOUR_MS
 from dutycycle.contract.settings.load import load
 from dutycycle.web.subject.charts import charts_of
 from dutycycle.web.subject.past import HardwareKey, Past, read_past
+from sinks.records.rollup import Retention
 from tests.dutycycle.web.test_pages import plain, served, text
+from tests.dutycycle.web.test_recorded import DAY_MS, START_MS, write_run
 from tests.support.data.prometheus_history import CYCLE_S, history
 from tests.support.data.two_teams import two_teams
 from tests.support.fleet import fleet
@@ -57,6 +59,20 @@ def test_a_gpu_has_its_hours_and_those_who_used_it(records_url: str) -> None:
     elsewhere = HardwareKey("gpu-b", None, ())
     nothing = read_past(settings, records_url, elsewhere, start_ms, start_ms + 2 * HOUR_MS)
     assert (nothing.charts, list(nothing.users), nothing.errors) == ([], [], [])
+
+
+def test_days_that_hours_became_stand_where_they_were(records_url: str) -> None:
+    keep = Retention(hours_s=86_400, days_s=1e9)
+    write_run(records_url, "old", START_MS, [0.5] * 24 + [0.25] * 6, retention=keep)
+    write_run(records_url, "new", START_MS + 4 * DAY_MS, [0.9] * 2, retention=keep)
+    gpu = HardwareKey("a", "GPU-gpu-a", (("GPU-gpu-a", "a:0"),))
+    past = read_past(load({}), records_url, gpu, START_MS + 10 * HOUR_MS, START_MS + 5 * DAY_MS)
+    assert values_of(past, "GPU use by day", "busy") == pytest.approx([50, 25, 90])
+    figure = next(figure for title, figure in past.charts if title == "GPU use by day")
+    (line,) = (trace for trace in figure["data"] if trace["showlegend"])
+    assert (line["x0"], line["dx"]) == (START_MS, DAY_MS)
+    recent = read_past(load({}), records_url, gpu, START_MS + 4 * DAY_MS, START_MS + 5 * DAY_MS)
+    assert values_of(recent, "GPU use by hour", "busy") == pytest.approx([90, 90])
 
 
 def test_what_happened_is_of_the_gpu_and_of_the_time(records_url: str) -> None:

@@ -8,9 +8,8 @@ from math import hypot
 import numpy as np
 
 from dutycycle.measures.noise import blocks_of, error_of_mean, error_of_ratio
-from dutycycle.report.facts import at_once
 from dutycycle.report.page import Report
-from dutycycle.traces.frames import aligned
+from dutycycle.traces.frames import aligned, at_once
 from dutycycle.traces.processes import TracedProcess, most_steps
 
 WORK = ("training", "inference", "interactive", "busy")
@@ -69,22 +68,23 @@ def step_measures(report: Report, cycle: Measure | None) -> Iterator[tuple[str, 
 
 
 def step_rates(processes: Sequence[TracedProcess]) -> dict[str, Measure]:
-    """Return rates a second. ``step``: of the process that did most; ``sample``: a second, of all, where each
-    says its batches. Counts by the time they took: of uneven steps the median says nothing of their rate."""
+    """Return rates a second. ``step``: of the process that did most; ``sample``: a second, of all that ran at
+    once, where each says its batches. Counts by the time they took: of uneven steps the median says nothing
+    of their rate."""
     most = most_steps(processes)
     if most is None:
         return {}
     measures = {}
     if (step := _rate(most[0], "steps")) is not None:
         measures["step"] = step
-    rates = [
-        _rate(process, "samples") for process in processes if process.loop is not None and process.loop.steps
-    ]
-    known = [rate for rate in rates if rate is not None]
-    if len(known) == len(rates):
-        errors = [rate.error for rate in known if rate.error is not None]
-        error = hypot(*errors) if len(errors) == len(known) else None
-        measures["sample"] = Measure(sum(rate.value for rate in known), error)
+    loops = [process for process in processes if process.loop is not None and process.loop.steps]
+    known = [(process, rate) for process in loops if (rate := _rate(process, "samples")) is not None]
+    rate_of_all = at_once((*process.life, rate.value) for process, rate in known)
+    if rate_of_all is not None and len(known) == len(loops):
+        errors = [rate.error for _, rate in known if rate.error is not None]
+        part = rate_of_all / sum(rate.value for _, rate in known)
+        error = part * hypot(*errors) if len(errors) == len(known) else None
+        measures["sample"] = Measure(rate_of_all, error)
     return measures
 
 

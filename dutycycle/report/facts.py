@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from math import inf, isnan, nan
+from math import isnan, nan
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from dutycycle.contract.units import JOULES_PER_KWH, sum_of_known, weighted_mean
 from dutycycle.report.charts.cycles import SeriesCycles, cycles_of
 from dutycycle.report.gather import Gathered, Plain
 from dutycycle.report.view import GpuView, HostView, View, insights_of
-from dutycycle.traces.frames import Floats, FrameTicks
+from dutycycle.traces.frames import Floats, FrameTicks, at_once
 from dutycycle.traces.processes import TracedProcess, figures, most_steps, named
 from dutycycle.words import bytes_text, decimal_bytes, evidence_figures, kind_words, short_duration
 
@@ -370,18 +370,6 @@ def _inside(gpus: Sequence[GpuUse]) -> Iterator[tuple[str, str]]:
         yield "Inside the GPUs", f"{', '.join(parts)} (means)"
     if (share := weighted_mean((gpu.of_peak_mean, gpu.seconds) for gpu in gpus)) is not None:
         yield "Tensor use of peak", f"{share:.0f} % (by activity and clock; padding counts, so it is no MFU)"
-
-
-def at_once(lives: Iterable[tuple[int, int, float]]) -> float | None:
-    """Return the sum of amounts, each (first ms, last ms, amount), over the time in which any is there: of
-    those that came and went that of each moment. None where there are none."""
-    used = there_ms = 0.0
-    until_ms = -inf
-    for first_ms, last_ms, amount in sorted(lives):
-        used += amount * (last_ms - first_ms)
-        there_ms += max(last_ms - max(first_ms, until_ms), 0)
-        until_ms = max(until_ms, last_ms)
-    return used / there_ms if there_ms else None
 
 
 def _cores(machines: Iterable[FrameTicks]) -> float | None:

@@ -3,6 +3,7 @@
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 import numpy.typing as npt
@@ -198,3 +199,15 @@ def _over_known(of: Callable[..., Floats], rows: Floats) -> Floats:
     line = np.full(rows.shape[1], np.nan)
     line[known] = of(rows[:, known], axis=0)
     return line
+
+
+def at_once(lives: Iterable[tuple[int, int, float]]) -> float | None:
+    """Return the sum of amounts, each (first ms, last ms, amount), over the time in which any is there: of
+    those that came and went that of each moment. None where there are none."""
+    used = there_ms = 0.0
+    until_ms = -inf
+    for first_ms, last_ms, amount in sorted(lives):
+        used += amount * (last_ms - first_ms)
+        there_ms += max(last_ms - max(first_ms, until_ms), 0)
+        until_ms = max(until_ms, last_ms)
+    return used / there_ms if there_ms else None

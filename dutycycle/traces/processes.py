@@ -9,7 +9,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from dutycycle.contract.records.processes import Loop, Process, Software
-from dutycycle.traces.frames import Frame, FrameTicks
+from dutycycle.traces.frames import Frame, FrameTicks, at_once
 from dutycycle.words import digits
 
 _STEP_COLUMNS = ("step_s", "samples_per_s", "steps", "seconds", "samples")
@@ -61,6 +61,12 @@ class TracedProcess:
             return ticks
         steady = step_s <= _WARM_UP * np.median(step_s)
         return self.frame.between(int(ticks.times[steady.argmax()]), 2**62)
+
+    @property
+    def life(self) -> tuple[int, int]:
+        """Return from when to when it reported steps, of which there are some, in Unix milliseconds."""
+        ticks = self.frame.between(0, 2**62)
+        return int(ticks.times[0] - 1000 * ticks["seconds"][0]), int(ticks.times[-1])
 
     @property
     def steps_per_s(self) -> float | None:
@@ -122,8 +128,13 @@ def figures(processes: Iterable[TracedProcess], cycle: tuple[str, float] | None)
         process, loop = most
         several = sum(each.loop is not None and each.loop.steps > 0 for each in every) > 1
         yield from _of_loop(process, f" of {process.name}" if several else "", loop, cycle)
-        if rates := [rate for each in every if (rate := samples_per_s(each.loop)) is not None]:
-            yield "Samples", f"{sum(rates):.4g} a second" + (" in all" if several else "")
+        rates = (
+            (*each.life, rate)
+            for each in every
+            if (rate := samples_per_s(each.loop)) is not None and len(each.frame)
+        )
+        if (rate_of_all := at_once(rates)) is not None:
+            yield "Samples", f"{rate_of_all:.4g} a second" + (" in all" if several else "")
         if words := list(model_words(loop)):
             yield "Model", ", ".join(words)
     softwares = [

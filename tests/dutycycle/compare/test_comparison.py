@@ -154,7 +154,7 @@ def test_what_a_job_moved_that_began_anew_is_not_that_of_the_time_between() -> N
             used = [gpu(place, gpu_util_pct=90, processes=[process] if place == attempt else [])
                     for place in range(2)]  # fmt: skip
             containers = [{"id": "c", "cpu_util_pct": 100, "io_read_bytes_per_s": 1e6}]
-            loop = {"loop": "pytorch", "steps": 1, "seconds": 2.0}
+            loop = {"loop": "pytorch", "steps": 2, "seconds": 1.0, "samples": 16}
             steps = {"v": 1, "node": "a", "collector": "c", "seq": at, **head, "interval_ms": 1000,
                      "processes": [{**process, "loop": loop}]}  # fmt: skip
             for topic, sample in (
@@ -163,9 +163,12 @@ def test_what_a_job_moved_that_began_anew_is_not_that_of_the_time_between() -> N
                 ("processes", steps),
             ):
                 gathered.sample(record(topic, "a", sample, at))
-    measures = measures_of(report_of(gathered, Settings(), "t", job="bert"))
+    report = report_of(gathered, Settings(), "t", job="bert")
+    measures = measures_of(report)
     assert measures["read_bytes"].value == 120e6
-    assert measures["gpu_s_per_step"].value == pytest.approx(2)
+    assert measures["gpu_s_per_step"].value == pytest.approx(0.5)
+    assert measures["samples_per_s"].value == pytest.approx(16)
+    assert dict(key_figures(report.facts, report.view))["Samples"] == "16 a second in all"
 
 
 def test_energy_and_cost_that_are_not_of_all_gpus_are_not_compared() -> None:

@@ -5,7 +5,10 @@ from math import isnan
 
 from dutycycle.contract.catalogue import ACTIVITY_METRICS, CATALOGUE, GPU_ROWS, unit_of
 from dutycycle.contract.tensor_peak import tensor_of_peak_pct
+from dutycycle.contract.units import sum_of_known, weighted_mean
+from dutycycle.live.model.history import TICKS
 from dutycycle.live.model.subjects import GpuRow, JobRow, NodeRow, PodRow, Row, Value
+from dutycycle.live.views.charts import bucketed
 from dutycycle.live.views.findings import throttle_words
 from dutycycle.live.views.spans import Line
 from dutycycle.live.views.tables.jobs import gpus_of
@@ -160,18 +163,28 @@ def peaks(row: Row) -> Iterator[Line]:
 
 
 def job_history(job: JobRow) -> tuple[Sequence[int], Sequence[float]]:
-    """Return times and mean GPU use over the pods of a job, by whole seconds."""
-    means = job.main == "gpu_util_pct"
-    sums: dict[int, tuple[float, int]] = {}
-    for pod in job.pods.values():
-        history, metric = (
-            (pod.gpu_history, "gpu_util_pct") if job.main == "gpu_util_pct" else (pod.history, job.main)
-        )
-        for ts_ms, value in zip(history.times(), history.values(metric), strict=True):
-            if not isnan(value):
-                total, count = sums.get(ts_ms // 1000, (0.0, 0))
-                sums[ts_ms // 1000] = total + value, count + 1
-    seconds = sorted(sums)
-    return [1000 * second for second in seconds], [
-        sums[second][0] / (sums[second][1] if means else 1) for second in seconds
+    """Return times, a second or tick apart, and of its pods the mean GPU use, each as often as it has GPUs,
+    or the sum of their CPU."""
+    of_gpus = job.main == "gpu_util_pct"
+    series = [
+        (pod, history.times(), history.values(job.main))
+        for pod in job.pods.values()
+        if len(history := pod.gpu_history if of_gpus else pod.history)
     ]
+    if not series:
+        return [], []
+    step_ms = max(1000, *(pod.interval_ms for pod, _, _ in series))
+    last_ms = max(times[-1] for _, times, _ in series)
+    # A clock that is far ahead of the others makes no history longer.
+    begin_ms = max(min(times[0] for _, times, _ in series), last_ms - TICKS * step_ms)
+    cells = (last_ms - begin_ms) // step_ms + 1
+    # Ticks of nodes come at moments of their own, some twice in a step and some not at all.
+    rows = [(len(pod.gpus) or 1, bucketed(times, values, begin_ms, step_ms, cells))
+            for pod, times, values in series]  # fmt: skip
+    shown: list[tuple[int, float]] = []
+    for at in range(cells):
+        known = [(row[at], weight) for weight, row in rows if not isnan(row[at])]
+        value = weighted_mean(known) if of_gpus else sum_of_known(value for value, _ in known)
+        if value is not None:
+            shown.append((begin_ms + at * step_ms, value))
+    return [ts_ms for ts_ms, _ in shown], [value for _, value in shown]

@@ -5,9 +5,10 @@ from msgspec.structs import replace
 
 from dutycycle.live.model.subjects import GpuRow, Row
 from dutycycle.live.views.depth import depth
+from dutycycle.live.views.figures import job_history
 from dutycycle.live.views.spans import text_of, width_of
 from tests.support.fleet import START_MS, fleet
-from tests.support.live import feed
+from tests.support.live import POD, cgroup, fed, feed
 
 WINDOW = {"count": 10, "mean": 61.2, "std": 1, "min": 3, "max": 97, "p50": 66, "p95": 96, "p99": 97}
 
@@ -50,6 +51,23 @@ def test_other_subjects_have_what_is_inside_of_them(key: str, parts: tuple[str, 
     text = "\n".join(text_of(line) for line in depth(state, row, 120))
     for part in parts:
         assert part in text, f"{part!r} is not in\n{text}"
+
+
+def test_the_history_of_a_job_adds_up_its_pods_whenever_their_ticks_come() -> None:
+    """One node ticks now late, now early in a second, the other every two seconds."""
+    job = {"api_version": "v1", "kind": "MPIJob", "name": "cfd", "uid": "j"}
+    state = fed(*(("pods", uid, POD | {"uid": uid, "node": uid, "job": job}) for uid in ("a", "b")))
+    for second in range(10, 40):
+        of_a = cgroup(1000 * second + (1 if second % 2 else 999)) | {"node": "a"}
+        of_b = cgroup(1000 * second + 500) | {"node": "b", "interval_ms": 2000}
+        for sample in (of_a, of_b) if second % 2 else (of_a,):
+            container = {"id": "1", "cpu_util_pct": 100}
+            sample["pods"] = [{"uid": sample["node"], "containers": [container]}]
+            feed(state, "cgroup-samples", sample["node"], sample)
+    (row,) = state.jobs()
+    times, values = job_history(row)
+    assert len(times) > 10
+    assert set(values[1:]) == {200}
 
 
 def test_a_long_name_of_a_figure_is_apart_from_its_value() -> None:

@@ -49,6 +49,8 @@ class GpuUse:
     busy_s: float | None
     working_s: float | None
     """Of the busy time, that in which it worked and did not wait (``contract.records.hours``)."""
+    judged_s: float
+    """Of its seconds those of which it is known whether it worked."""
     idle_s: float | None
     untouched_s: float | None
     """Of the idle time, that in which pods held it and no process was on it; None where none are seen."""
@@ -191,6 +193,7 @@ def _use(gathered: Gathered, view: View, place: int) -> GpuUse:
         known_s=float(lasted[known].sum()),
         busy_s=float((util * lasted)[known].sum() / 100) if known.any() else None,
         working_s=float((working * lasted)[judged].sum() / 100) if judged.any() else None,
+        judged_s=float(lasted[judged].sum()),
         idle_s=float(lasted[known & (util < _IDLE_PCT)].sum()) if known.any() else None,
         untouched_s=(float(lasted[untouched == 1].sum()) if np.isfinite(untouched).any() else None),
         energy_j=energy_j,
@@ -323,7 +326,8 @@ def key_figures(facts: Facts, view: View) -> Iterator[tuple[str, str]]:
             seconds_text(seconds) + ("" if busy is None else f", busy {seconds_text(busy)}{known}"),
         )
         if (working := facts.total("working_s")) is not None:
-            yield "Working, of the busy time", seconds_text(working)
+            judged = _of_known(sum(gpu.judged_s for gpu in facts.gpus), seconds)
+            yield "Working, of the busy time", f"{seconds_text(working)}{judged}"
         if untouched := facts.total("untouched_s"):
             yield "Held without a process", seconds_text(untouched)
         if (energy := facts.total("energy_j")) is not None:

@@ -56,8 +56,9 @@ _RUN_ON_MS = 3 * 86_400_000
 """Longer than topics keep samples. An index has pods by their end."""
 _SECONDS = ("gpu_s", "gpu_known_s", "gpu_busy_s", "gpu_untouched_s", "energy_j")
 GPU_TIME = (
-    "gpu_s", "gpu_busy_s", "gpu_idle_s", "gpu_working_s", "gpu_untouched_s", "gpu_sm_s", "gpu_sm_known_s",
-    "gpu_tensor_s", "gpu_tensor_known_s", "energy_j", "energy_known_s", "energy_known_j",
+    "gpu_s", "gpu_busy_s", "gpu_idle_s", "gpu_working_s", "gpu_working_known_s", "gpu_untouched_s",
+    "gpu_sm_s", "gpu_sm_known_s", "gpu_tensor_s", "gpu_tensor_known_s", "energy_j", "energy_known_s",
+    "energy_known_j",
 )  # fmt: skip
 """What is told of a job's time on a GPU; busy and idle of what is known."""
 _jobs, _pods, _insights = (TABLES[name] for name in (JOB_TABLE, POD_TABLE, INSIGHT_TABLE))

@@ -154,7 +154,8 @@ def _use_of(gpu: _LedgerGpu) -> GpuUse:
     return GpuUse(
         name=gpu.name, node=gpu.node, model=gpu.model, seconds=row["gpu_s"] or 0.0,
         known_s=sum_of_known((row["gpu_busy_s"], row["gpu_idle_s"])) or 0.0, busy_s=row["gpu_busy_s"],
-        working_s=row["gpu_working_s"], idle_s=row["gpu_idle_s"], untouched_s=row["gpu_untouched_s"],
+        working_s=row["gpu_working_s"], judged_s=row["gpu_working_known_s"] or 0.0,
+        idle_s=row["gpu_idle_s"], untouched_s=row["gpu_untouched_s"],
         energy_j=row["energy_j"], metered_s=row["energy_known_s"] or 0.0, util_mean=mean("gpu_util_pct"),
         util_max=None, sm_mean=mean("sm_active_pct"), tensor_mean=mean("tensor_active_pct"), dram_mean=None,
         of_peak_mean=None, mem_copy_max=None, mem_max=None, mem_total=None, power_mean=mean("power_w"),

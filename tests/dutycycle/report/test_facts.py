@@ -265,7 +265,9 @@ def test_busy_time_in_which_a_gpu_waits_is_no_work_in_the_report() -> None:
     view = view_of(gathered)
     facts = facts_of(gathered, view, Settings())
     assert [(use.busy_s, use.working_s) for use in facts.gpus] == [(100, 60), (100, None)]
-    assert dict(key_figures(facts, view))["Working, of the busy time"] == "60 GPU-s"
+    assert dict(key_figures(facts, view))["Working, of the busy time"] == (
+        "60 GPU-s of 100 GPU-s of which that is known"
+    )
 
 
 def test_what_holds_back_a_short_job_of_unknown_kind_is_told() -> None:

@@ -137,7 +137,10 @@ def need(pod: KubeObject, prediction: Prediction | None, other_ranks: int) -> Ne
     many there are, one at least. ``other_ranks``: pods of its job that run already.
     """
     gpus = _gpus(pod)
-    asked = Need(gpus=1 if gpus is None else ceil(gpus), ranks=1 + other_ranks)
+    of_containers = map(resources.gpu_resources, pod["spec"].get("containers") or ())
+    shares = gpus is not None and 0 < gpus < 1
+    shares |= any(name.endswith(".shared") for asked_for in of_containers for name in asked_for)
+    asked = Need(gpus=1 if gpus is None else ceil(gpus), ranks=1 + other_ranks, shares=shares)
     if prediction is None:
         return asked
     return replace(

@@ -204,6 +204,20 @@ def test_what_claims_devices_is_kept_from_a_broken_gpu() -> None:
     assert with_broken_gpu("filter", SICK).filter(question(asked))["NodeNames"] == ["other"]
 
 
+@pytest.mark.parametrize("resource", ["nvidia.com/gpu", "nvidia.com/gpu.shared"])
+def test_a_share_of_a_gpu_that_is_in_use_has_its_memory_there(resource: str) -> None:
+    known = extender()._known
+    for name, used in (("full", 50 * GIB), ("roomy", 10 * GIB)):
+        record = nvml(gpu(used=used, processes=(GpuProcess(pid=7),)), node=name)
+        known.take(name, record)
+    known.take("old", peaks(pod("old", gpu_request=1.0), 40))
+    spec = {"containers": [{"name": "c", "image": "train:1", "resources": {"limits": {resource: 1}}}]}
+    asked = {"Pod": POD | {"spec": spec}, "NodeNames": ["full", "roomy"]}
+    kept = Extender(known, Telemetry(EXTENDER), wall=lambda: NOW / 1000).filter(question(asked))
+    has_share = resource.endswith(".shared")
+    assert kept["NodeNames"] == (["roomy"] if has_share else ["full", "roomy"])
+
+
 def many_nodes(number: int) -> list[dict[str, Any]]:
     """Of 5 KB each."""
     return [{"metadata": {"name": f"node-{at}", "labels": {"x": "y" * 5000}}} for at in range(number)]

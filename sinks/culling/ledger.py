@@ -18,6 +18,7 @@ from dutycycle.kube.objects import ApiServer
 from sinks.culling.verdicts import IdleWorkload
 
 _ANNOUNCED, _STOPPED = "announced", "stopped-"
+_MOMENTS = ("idle_since_ms", "at_ms")
 _KEPT_DAYS = 90
 _MOST_BYTES = 900_000
 """The API server takes a MiB of a ConfigMap: beyond this the oldest days are forgotten before their time."""
@@ -41,6 +42,12 @@ class CullLedger:
         data: Mapping[str, str] = thing.get("data") or {}
         self._version = thing["metadata"]["resourceVersion"]
         self._announced = self._read(data, _ANNOUNCED, {})
+        for uid, entry in self._announced.items():
+            moments = [entry.get(name) for name in _MOMENTS] if isinstance(entry, dict) else [None]
+            if not all(isinstance(moment, int) for moment in moments):
+                raise KubeError(
+                    "answer", f"{_ANNOUNCED} is no announcement of {uid}: mend it, or take the key away"
+                )
         self._days = {
             key.removeprefix(_STOPPED): self._read(data, key, []) for key in data if key.startswith(_STOPPED)
         }

@@ -174,7 +174,7 @@ async def test_the_ledger_forgets_its_oldest_days_when_it_is_full() -> None:
     assert days[-1].endswith(utc_day(NOW + 59 * day_ms))
 
 
-@pytest.mark.parametrize("text", ["{", "[]", "7"])
+@pytest.mark.parametrize("text", ["{", "[]", "7", '{"u": 7}', '{"u": {"at_ms": 1, "idle_since_ms": "x"}}'])
 async def test_a_ledger_that_somebody_has_made_unreadable_names_the_key(text: str) -> None:
     server = LedgerServer()
     server.data = {"announced": text}

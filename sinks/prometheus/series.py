@@ -246,9 +246,10 @@ class SeriesRows:
             put(rows, metric, labels, sum(known) if known else None)
         # Of all its pods, also of those that are too many to have series.
         windows = [
-            (statistics, len(pod.uses)) for pod in pods
+            (statistics, len(pod.uses))
+            for pod in pods
             if (statistics := self._statistics(f"pod/{pod.uid}", now_ms)) is not None
-        ]  # fmt: skip
+        ]
         mean_pct = weighted_mean((statistics.mean, gpus) for statistics, gpus in windows)
         put(rows, m.JOB_UTIL_MEAN, labels, None if mean_pct is None else mean_pct / 100)
         most = [statistics.max for statistics, _ in windows if statistics.max is not None]

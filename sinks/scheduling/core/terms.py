@@ -101,7 +101,7 @@ def score_packing(nodes: Nodes, need: Need) -> TermColumn:
         if shared[place]:
             return "shares a GPU that is in use"
         if not count[place]:
-            return "has no GPUs to keep free"
+            return "no GPU of it is known, and so none to keep free"
         return f"leaves {left[place]} of {count[place]} GPUs free"
 
     return TermColumn("packing", values, 3.0, reason)

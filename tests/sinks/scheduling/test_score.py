@@ -64,7 +64,7 @@ def test_two_cycles_on_one_gpu(duty: float, period: float | None, overlap: float
 def test_a_pod_without_gpus_goes_to_busy_ones_no_sooner_than_to_a_node_without_any() -> None:
     bare, full = NodeResources("bare", ()), NodeResources("full", (TAKEN,) * 8)
     assert score(bare, Need(0)).value == score(full, Need(0)).value > score(HALF, Need(0)).value
-    assert score(bare, Need(0)).reasons() == "has no GPUs to keep free"
+    assert score(bare, Need(0)).reasons() == "no GPU of it is known, and so none to keep free"
 
 
 def test_what_is_not_known_does_not_count() -> None:

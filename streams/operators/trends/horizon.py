@@ -4,9 +4,10 @@ A forecast is kept until its moment comes and is then compared with what was mea
 nearest. So the interval is that of errors really made at this horizon, and needs no model of how errors grow;
 before enough were made, there is no forecast. The forecasters' blend is told where, as it was made before the
 moment came, it was nearer than what is simplest, that the value stays as it is (persistence); else that is
-told, with the interval of its own errors. That a cycle was found says nothing yet of that. After a step that
-leaves the blend's interval and does not come back, persistence is told at once: how good the blend was says
-nothing of what comes now.
+told, with the interval of its own errors. Blends above the newest value and those below have records of their
+own: a GPU that works in short bursts comes back to rest, and leaves it when nobody knows. That a cycle was
+found says nothing yet of that. After a step that leaves the blend's interval and does not come back,
+persistence is told at once: how good the blend was says nothing of what comes now.
 Of the errors the mean root counts, which a few large ones move less than a mean square. The weights are those
 of J. M. Bates and C. W. J. Granger 1969 with a higher power. The 5 % and 95 % points follow the share of
 misses (adaptive conformal inference, I. Gibbs and E. Candès 2021). While a series has a cycle, forecasters
@@ -51,14 +52,18 @@ MEDIANS = slice(LINE + 1, LINE + 1 + len(MEDIANS_OF))
 SEASONAL = slice(MEDIANS.stop, MEDIANS.stop + SEASONS)
 """The forecasters that know the cycle."""
 MODELS = SEASONAL.stop
-ROWS = MODELS + 10
-STILL, ROOT, COUNT, BELOW, ABOVE, STILL_BELOW, STILL_ABOVE, GAIN, SQUARE, PERIOD = range(MODELS, ROWS)
+STILL, ROOT, COUNT, BELOW, ABOVE, STILL_BELOW, STILL_ABOVE, PERIOD = range(MODELS, MODELS + 8)
 """Rows after the forecasters' mean absolute errors: the mean roots of persistence's errors and of the
 blend's, the number of errors seen, how many standard errors the 5 % and 95 % points lie away, the blend's and
-persistence's, by how much persistence is further off than the blend, mean and mean square, and the period
-that is known (s)."""
-POINTS = slice(BELOW, GAIN)
+persistence's, and the period that is known (s)."""
+POINTS = slice(BELOW, PERIOD)
 """The rows of the 5 % and 95 % points."""
+SIDES = 2
+"""A blend lies below the newest value or above it."""
+ROWS = PERIOD + 1 + 3 * SIDES
+COMPARISONS, MOVED, GAIN = range(PERIOD + 1, ROWS, SIDES)
+"""The last rows, one of each side: how many blends on it were compared with persistence, the mean error of
+that then, and by how much it was further off than the blend."""
 KEPT = MODELS + 5
 BLEND, LOW, HIGH, STILL_LOW, STILL_HIGH = range(MODELS, KEPT)
 """Rows of a kept forecast, all less the value of then: each forecaster's, their blend, and the 5 % and 95 %
@@ -66,9 +71,9 @@ points that were made of the errors, the blend's and persistence's."""
 METHODS = ("persistence", "blend", "exhaustion")
 """How a value is forecast: it stays as it is; the forecasters' blend; on the way to the announced end."""
 PERSISTENCE, BLENDED, EXHAUSTION = range(len(METHODS))
-SURE, MARGIN = 0.7, 0.05
-"""The blend is told where it was better than persistence by so many standard errors of the difference of
-their errors (F. X. Diebold and R. S. Mariano 1995), and by such a share of persistence's error;"""
+MARGIN = 0.08
+"""The blend is told where it was better than persistence by more than such a share of persistence's error:
+on its side of the newest value, or on both together and not worse on its own;"""
 COMPARED, BORROWED = 6.0, 10.0
 """known from so many errors at least, of which those that overlap in time count as one. Those at the next
 shorter horizon count as up to so many more: what comes back to its mean within a minute does so in five."""
@@ -91,6 +96,8 @@ NORMAL = 1.645
 FADING, FASTER = 0.04, 1.5
 """Least weight of the newest error in the forecasters' mean errors, and how much faster those of the blend
 fade: what was forecast while a model was loaded says nothing of what comes then."""
+SIDE_FADING = SIDES * FADING
+"""Least weight of the newest error in what is known of one side, which sees half of them."""
 ENOUGH = 3
 """Fewest errors that bear a horizon: of the values after two, only two thirds lie in the interval."""
 YOUNG = 5
@@ -138,6 +145,12 @@ def _learn_points(moved: float, low: float, high: float, points: Floats) -> None
 
 
 @kernel
+def _side(blend: float) -> int:
+    """Return on which side of the newest value a blend lies that is so much more."""
+    return 1 if blend > 0 else 0
+
+
+@kernel
 def _learn_one(moved: float, kept: Floats, state: Floats) -> None:
     """Learn the errors of one series, which ``moved`` by so much since it was forecast."""
     other = np.isnan(kept[SEASONAL.start]) == (state[PERIOD] > 0)
@@ -159,9 +172,12 @@ def _learn_one(moved: float, kept: Floats, state: Floats) -> None:
         return
     state[ROOT] += (np.sqrt(abs(moved - blended)) - state[ROOT]) * faster
     # The blend of then is compared: what is known of the forecasters now would have done better.
-    gain = abs(moved) - abs(moved - kept[BLEND])
-    state[GAIN] += (gain - state[GAIN]) * weight
-    state[SQUARE] += (gain * gain - state[SQUARE]) * weight
+    if kept[BLEND] != 0:
+        side, still = _side(kept[BLEND]), abs(moved)
+        state[COMPARISONS + side] += 1
+        weight = max(2 / (1 + state[COMPARISONS + side]), SIDE_FADING)
+        state[MOVED + side] += (still - state[MOVED + side]) * weight
+        state[GAIN + side] += (still - abs(moved - kept[BLEND]) - state[GAIN + side]) * weight
     _learn_points(moved, kept[LOW], kept[HIGH], state[BELOW : ABOVE + 1])
 
 
@@ -220,26 +236,43 @@ def _begin(changed: Ints, before: Floats, state: Floats) -> None:
             others = of_it[ROOT] * (np.sqrt(after / expected) if expected > 0 else 1.0)
             of_it[ROOT] = normal if of_it[PERIOD] > 0 else min(others, max(of_it[ROOT], normal))
             if not of_it[PERIOD] > 0:
-                of_it[GAIN] = min(of_it[GAIN], of_it[0] - after)
+                for side in range(SIDES):
+                    of_it[GAIN + side] = min(of_it[GAIN + side], of_it[0] - after)
 
 
-@entry("boolean[:, ::1](float64[::1], float64[:, :, ::1])")
+@kernel
+def _compare(overlap: float, of_it: Floats, sums: Floats, gained: Floats, compared: Floats) -> None:
+    """Go on from the next shorter horizon to one: by what share of persistence's error the blends on each
+    side, and last on both, were better, and from how many errors that is known. ``sums``, shape (3, SIDES +
+    1), is overwritten."""
+    sums[:] = 0.0
+    for side in range(SIDES):
+        count = min(of_it[COMPARISONS + side], 2 / SIDE_FADING)
+        for place in (side, SIDES):
+            sums[0, place] += count
+            sums[1, place] += count * of_it[MOVED + side]
+            sums[2, place] += count * of_it[GAIN + side]
+    for place in range(SIDES + 1):
+        independent = sums[0, place] / overlap
+        gain = sums[2, place] / sums[1, place] if sums[1, place] > 0 else 0.0
+        gained[place] = (gain * independent + gained[place] * BORROWED) / (independent + BORROWED)
+        compared[place] = independent + min(compared[place], BORROWED)
+
+
+@entry("boolean[:, :, ::1](float64[::1], float64[:, :, ::1])")
 def _worth(overlap: Floats, state: Floats) -> Bools:
-    """Tell where the blend is told and not persistence, shape (horizons, series)."""
-    worth = np.zeros((len(state), state.shape[2]), np.bool_)
+    """Tell where a blend below the newest value, or above it, is told and not persistence, shape (horizons,
+    SIDES, series)."""
+    worth = np.zeros((len(state), SIDES, state.shape[2]), np.bool_)
+    sums, gained, compared = np.empty((3, SIDES + 1)), np.empty(SIDES + 1), np.empty(SIDES + 1)
     for column in range(state.shape[2]):
-        before = compared = 0.0
+        gained[:] = compared[:] = 0.0
         for row in range(len(state)):
-            of_it, gain, scatter = state[row, :, column], 0.0, 0.0
-            independent = min(of_it[COUNT], 2 / FADING) / overlap[row]
-            if of_it[0] > 0:
-                gain = of_it[GAIN] / of_it[0]
-                scatter = np.sqrt(max(of_it[SQUARE] / (of_it[0] * of_it[0]) - gain * gain, 0.0))
-            known = independent + BORROWED
-            before = (gain * independent + before * BORROWED) / known
-            compared = independent + min(compared, BORROWED)
-            least = max(SURE * scatter / np.sqrt(known), MARGIN)
-            worth[row, column] = compared >= COMPARED and before > least
+            _compare(overlap[row], state[row, :, column], sums, gained, compared)
+            both = compared[SIDES] >= COMPARED and gained[SIDES] > MARGIN
+            for side in range(SIDES):
+                alone = compared[side] >= COMPARED and gained[side] > MARGIN
+                worth[row, side, column] = alone or (both and gained[side] >= 0)
     return worth
 
 
@@ -271,11 +304,18 @@ def _has_stepped(models: Floats, latest: Floats, newest: float) -> bool:
 
 @kernel
 def _points(
-    overlap: float, worth: bool, announced: bool, latest: Floats, newest: float, of_it: Floats, models: Floats
+    overlap: float,
+    worth: Bools,
+    announced: bool,
+    latest: Floats,
+    newest: float,
+    of_it: Floats,
+    models: Floats,
 ) -> tuple[float, float, float, int, bool]:
     """Return value, 5 % and 95 % point of what is told, less the newest value, its place in ``METHODS``, and
     whether enough errors are known. The blend and the points are written to ``models``, to be kept.
-    ``latest``: the newest values, of which the last is the ``newest``."""
+    ``worth``: on which sides a blend is told; ``latest``: the newest values, of which the last is the
+    ``newest``."""
     models[BLEND] = _blended(models, of_it)
     error, enough = _spread(overlap, of_it[ROOT], of_it[COUNT])
     models[LOW] = models[BLEND] - of_it[BELOW] * error
@@ -283,9 +323,10 @@ def _points(
     error, _ = _spread(overlap, of_it[STILL], of_it[COUNT])
     models[STILL_LOW], models[STILL_HIGH] = -of_it[STILL_BELOW] * error, of_it[STILL_ABOVE] * error
     value, low, high, method = 0.0, models[STILL_LOW], models[STILL_HIGH], PERSISTENCE
-    if worth and not of_it[PERIOD] > 0:
-        worth = not _has_stepped(models, latest, newest)
-    if announced or worth:
+    better = models[BLEND] != 0 and worth[_side(models[BLEND])]
+    if better and not of_it[PERIOD] > 0:
+        better = not _has_stepped(models, latest, newest)
+    if announced or better:
         value, low, high = models[BLEND], models[LOW], models[HIGH]
         method = EXHAUSTION if announced else BLENDED
     # No record says two things: the way to the announced end lies within the interval.
@@ -328,7 +369,7 @@ def _within(value: float, lower: float, upper: float) -> float:
 @entry(
     "Tuple((float64[:, :, ::1], float64[:, :, ::1], int64[:, ::1], float64[:, ::1]))(int64, float64[::1],"
     " float64[::1], float64[:, ::1], float64[:, ::1], float64[:, ::1], float64[:, ::1], int64[::1],"
-    " float64[:, :, ::1], boolean[:, :], float64[:, :, ::1])"
+    " float64[:, :, ::1], boolean[:, :, :], float64[:, :, ::1])"
 )
 def _forecast(
     now_ms: int, ahead_s: Floats, overlap: Floats, holt: Floats, before: Floats, recent: Floats,
@@ -367,7 +408,7 @@ def _forecast(
                 continue
             latest = before[-1 - max(int(np.ceil(ahead_s[row] / STEPPED_S)), 1) :, column]
             value, low, high, method, enough = _points(
-                overlap[row], worth[row, column], announced, latest, newest, of_it, models
+                overlap[row], worth[row, :, column], announced, latest, newest, of_it, models
             )
             if not enough:
                 continue

@@ -15,10 +15,11 @@ from streams.operators.trends.bank import TrendBank, TrendForecast
 from streams.operators.trends.horizon import (
     ABOVE,
     BELOW,
-    COUNT,
+    COMPARISONS,
     GAIN,
+    MOVED,
     ROWS,
-    SQUARE,
+    SIDES,
     STILL_ABOVE,
     STILL_BELOW,
     _worth,
@@ -121,20 +122,56 @@ def test_a_trend_has_its_slope(ramp: Floats, from_s: int, within: float) -> None
     assert np.array(slopes) == pytest.approx(np.sign(ramp[-1] - ramp[0]) / 30, rel=within)
 
 
+def is_told(below: tuple[int, float], above: tuple[int, float]) -> list[bool]:
+    """Whether a blend below the newest value is told, and one above it, at the shortest horizon, after so
+    many that were better by such a share of persistence's error."""
+    state = np.zeros((1, ROWS, 1))
+    for side, (comparisons, share) in enumerate((below, above)):
+        state[0, COMPARISONS + side], state[0, MOVED + side] = comparisons, 10.0
+        state[0, GAIN + side] = 10.0 * share
+    told = _worth(np.ones(1), state)
+    assert told.shape == (1, SIDES, 1)
+    return [bool(side) for side in told[0, :, 0]]
+
+
 def test_a_blend_is_told_only_after_it_was_better_often_enough() -> None:
-    """By nine tenths each time, and of three series three, six and seven times."""
-    state = np.zeros((1, ROWS, 3))
-    state[0, 0], state[0, GAIN], state[0, SQUARE] = 10.0, 9.0, 81.0
-    state[0, COUNT] = [3, 6, 7]
-    assert _worth(np.ones(1), state).tolist() == [[False, True, True]]
+    assert is_told((5, 0.9), (0, 0.0)) == [False, False]
+    assert is_told((6, 0.9), (0, 0.0)) == [True, True]
+    assert is_told((3, 0.9), (3, 0.9)) == [True, True], "of both sides together"
 
 
 def test_a_blend_that_was_hardly_better_is_not_told() -> None:
-    state = np.zeros((1, ROWS, 2))
-    state[0, 0], state[0, COUNT] = 10.0, 50.0
-    state[0, GAIN] = [0.3, 0.8]
-    state[0, SQUARE] = state[0, GAIN] ** 2
-    assert _worth(np.ones(1), state).tolist() == [[False, True]]
+    """Of what was measured, a part counts: 25 errors beside 10 of which nothing is known."""
+    assert is_told((25, 0.1), (0, 0.0)) == [False, False]
+    assert is_told((25, 0.12), (0, 0.0)) == [True, True]
+
+
+def test_a_blend_is_not_told_on_the_side_where_it_was_worse() -> None:
+    """A GPU comes back to rest after a burst, and nobody knows when the next one begins."""
+    assert is_told((25, 0.9), (25, -0.1)) == [True, False]
+    assert is_told((25, -0.1), (25, 0.9)) == [False, True]
+    assert is_told((25, 0.9), (25, -0.9)) == [True, False], "though both together are no better"
+
+
+def test_bursts_are_forecast_to_end_and_not_to_begin() -> None:
+    """Rest of a minute or more, at times; bursts of about ten seconds: 30 s after most moments there is
+    rest."""
+    rng, (seconds, series) = np.random.default_rng(3), (5400, 20)
+    values, busy = np.zeros((seconds, series)), np.zeros(series, np.bool_)
+    for second in range(seconds):
+        busy ^= rng.random(series) < np.where(busy, 1 / 10, 1 / 60)
+        values[second] = np.where(busy, 90 + rng.normal(size=series), 0.0)
+    bank, error, still, up = TrendBank(series), 0.0, 0.0, 0
+    for second in range(seconds - 30):
+        bank.update(START_MS + 1000 * second, values[second])
+        if second % 10 == 9:
+            said = bank.forecast()
+            made = (said.method[1] > 0) & (second > 1200)
+            error += np.abs(said.value[1] - values[second + 30])[made].sum()
+            still += np.abs(values[second] - values[second + 30])[made].sum()
+            up += (made & (said.value[1] > values[second])).sum()
+    assert error < 0.5 * still
+    assert up < 0.02 * seconds / 10 * series
 
 
 @pytest.mark.parametrize(("first", "persistent"), [
@@ -150,9 +187,10 @@ def test_after_a_step_the_newest_value_is_told_at_once_and_after_an_outlier_the_
     for tick, row in enumerate(rows):
         bank.update(START_MS + 11_000 * min(tick, 59) + 20_000 * max(tick - 59, 0), row)
         forecast = bank.forecast()
-        assert tick != 59 or (forecast.method[0] > 0).all()
-    expected = rows[-1] if persistent else np.full(20, 60.0)
-    assert ((forecast.method[0] == 0) == persistent).all()
+        assert tick != 59 or (forecast.method[0] > 0).mean() >= 0.95
+    blended = forecast.method[0] > 0
+    expected = np.where(blended, 60.0, rows[-1])
+    assert not blended.any() if persistent else blended.mean() >= 0.95
     assert (np.abs(forecast.value[0] - expected) < 20).all()
     assert not persistent or ((forecast.p95 - forecast.p05)[0] < 40).all()
 
@@ -173,7 +211,8 @@ def test_the_intervals_of_blend_and_persistence_are_each_of_their_own_errors() -
 @pytest.mark.slow
 @pytest.mark.parametrize("tick_s", [1, 10, 30])
 def test_what_is_at_times_far_off_is_expected_where_it_is_usually(tick_s: int) -> None:
-    """Of three values one is about 0 and two are about 90: neither the last value nor the mean is near."""
+    """Of three values one is about 0 and two are about 90: neither the last value nor the mean is near. From
+    about 0 a blend is told, and from about 90 the last value is as good."""
     rng, (ticks, series) = np.random.default_rng(7), (7200 // tick_s, 30)
     values = np.where(rng.random((ticks, series)) < 1 / 3, 0.0, 90.0) + rng.random((ticks, series))
     bank, ahead = TrendBank(series), 300 // tick_s
@@ -187,9 +226,9 @@ def test_what_is_at_times_far_off_is_expected_where_it_is_usually(tick_s: int) -
                 still.append(np.abs(values[tick] - truth))
                 told.append(said.method[2] > 0)
     made = np.array(told)
-    assert made.mean() > 0.5
+    assert 0.3 < made.mean() < 0.5
     least = np.array(error)[made].mean() / np.array(still)[made].mean()
-    assert least < 0.85, "three quarters is the least that is possible"
+    assert least < 0.7, "half is the least that is possible"
 
 
 def test_intervals_reach_what_is_rare_and_large() -> None:

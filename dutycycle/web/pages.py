@@ -65,6 +65,7 @@ from sinks.records.usage import (
     USAGE_SUMS,
     UsageQuery,
     group_text,
+    hours_since,
     is_part,
     label_names,
     ledger_until,
@@ -209,7 +210,8 @@ class Pages:
         chosen = {"by": ",".join(asked.by), "since": since, "namespace": query.get("namespace", "")}
         return self._render(
             "usage", viewer, title="Usage", by=by, since=since, rows=rows[:_MOST_ROWS], count=len(rows),
-            charts=usage_charts(by, rows), ledger_ms=ledger_until(self._url, time.time_ns() // 1_000_000),
+            charts=usage_charts(by, rows, hours_since(self._url)),
+            ledger_ms=ledger_until(self._url, time.time_ns() // 1_000_000),
             partly=any(is_part(row, name) for row in rows[:_MOST_ROWS] for name in ("energy_j", "cost")),
             is_part=is_part, groups=GROUPS, kwh=JOULES_PER_KWH, namespace=chosen["namespace"], spans=SPANS,
             chosen=chosen,

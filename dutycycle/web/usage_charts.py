@@ -19,18 +19,23 @@ _MOST = 8
 _FIGURES = {"gpu_s": "GPU hours", "gpu_idle_s": "Idle GPU hours, as far as known"}
 
 
-def usage_charts(by: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, Figure]]:
+def usage_charts(
+    by: Sequence[str], rows: Sequence[Mapping[str, Any]], since_ms: int | None
+) -> list[tuple[str, Figure]]:
     """Draw rows of ``sinks.records.usage`` by week, day or hour; title and figure of each, none of others.
 
-    One layer stands on another. Times of which the ledger has nothing are gaps; a layer of which nothing is
-    known is left out.
+    ``since_ms``: before it hours have become days, which stand at their first hour; then hours are drawn by
+    the day. None where all are kept. One layer stands on another. Times of which the ledger has nothing are
+    gaps; a layer of which nothing is known is left out.
     """
     step = next((name for name in by if name in _STEPS), None)
     if step is None or not rows:
         return []
-    step_ms = _STEPS[step]
     times = [unix_ms(row[step]) for row in rows]
-    start_ms = min(times)
+    if step == "hour" and since_ms is not None and min(times) < since_ms:
+        step = "day"
+    step_ms = _STEPS[step]
+    start_ms = min(times) // DAY_MS * DAY_MS if step == "day" else min(times)
     count = (max(times) - start_ms) // step_ms + 1
     places = [(time_ms - start_ms) // step_ms for time_ms in times]
     empty = np.full(count, np.nan)

@@ -11,9 +11,12 @@ import pytest
 from dutycycle.contract.records.health import GpuEvent, HitPod
 from dutycycle.contract.records.hours import HOUR_MS
 from dutycycle.contract.settings.load import load
+from dutycycle.contract.units import unix_ms
 from dutycycle.web.subject.charts import charts_of
 from dutycycle.web.subject.past import HardwareKey, Past, read_past
+from dutycycle.web.usage_charts import usage_charts
 from sinks.records.rollup import Retention
+from sinks.records.usage import UsageQuery, hours_since, usage
 from tests.dutycycle.web.test_pages import plain, served, text
 from tests.dutycycle.web.test_recorded import DAY_MS, START_MS, write_run
 from tests.support.data.prometheus_history import CYCLE_S, history
@@ -73,6 +76,25 @@ def test_days_that_hours_became_stand_where_they_were(records_url: str) -> None:
     assert (line["x0"], line["dx"]) == (START_MS, DAY_MS)
     recent = read_past(load({}), records_url, gpu, START_MS + 4 * DAY_MS, START_MS + 5 * DAY_MS)
     assert values_of(recent, "GPU use by hour", "busy") == pytest.approx([90, 90])
+
+
+def test_usage_by_hour_is_drawn_by_the_day_where_hours_became_days(records_url: str) -> None:
+    keep = Retention(hours_s=86_400, days_s=1e9)
+    write_run(records_url, "old", START_MS, [0.5] * 24, retention=keep)
+    write_run(records_url, "new", START_MS + 2 * DAY_MS, [0.9] * 2, retention=keep)
+    asked = UsageQuery(by=("hour",), start_ms=START_MS, end_ms=START_MS + 3 * DAY_MS)
+    rows, since_ms = usage(records_url, asked), hours_since(records_url)
+    title, figure = usage_charts(asked.by, rows, since_ms)[0]
+    assert title == "GPU hours, by day"
+    assert drawn_hours(figure) == [48, None, 4]
+    recent = [row for row in rows if since_ms is not None and unix_ms(row["hour"]) >= since_ms]
+    title, figure = usage_charts(asked.by, recent, since_ms)[0]
+    assert (title, drawn_hours(figure)) == ("GPU hours, by hour", [2, 2])
+
+
+def drawn_hours(figure: dict[str, Any]) -> list[float | None]:
+    """The hours that a chart of one layer shows where one points at it."""
+    return next(list(trace["customdata"]) for trace in figure["data"] if "customdata" in trace)
 
 
 def test_what_happened_is_of_the_gpu_and_of_the_time(records_url: str) -> None:

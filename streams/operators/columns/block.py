@@ -33,7 +33,7 @@ class TickBlock:
         self.interval_ms = ticks[0].interval_ms
         self.layout = ticks[0].layout
         self._rows = np.concatenate([tick.row for tick in ticks]).reshape(len(ticks), -1)
-        self.values = self._part(0, len(self.layout.series))
+        self.values = self.layout.spread(self._part(0, self.layout.width))
 
     def _part(self, begin: int, size: int) -> Floats:
         return np.ascontiguousarray(self._rows[:, begin : begin + size])
@@ -66,8 +66,10 @@ class TickBlock:
 
     def _burst_part(self, number: int) -> Floats:
         """Return one of the parts that are there where ticks have bursts, else the values."""
-        begin, size = self.layout.begins.value_highs, len(self.layout.series)
-        return self.values if begin == self._rows.shape[1] else self._part(begin + number * size, size)
+        begin, width = self.layout.begins.value_highs, self.layout.width
+        if begin == self._rows.shape[1]:
+            return self.values
+        return self.layout.spread(self._part(begin + number * width, width))
 
     def bursts(self) -> list[tuple[int, tuple[tuple[Series, Any], ...]]]:
         """Return the bursts of the ticks that have any, with their times."""

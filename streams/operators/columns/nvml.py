@@ -22,7 +22,7 @@ from dutycycle.contract.ownership.who_uses import (
 )
 from dutycycle.contract.records.samples import Allocation, Gpu, GpuProcess, MigDevice, NvmlSample
 from streams.compiled import entry, kernel
-from streams.operators.columns.arrays import Floats, Ints, keep_once
+from streams.operators.columns.arrays import Bools, Floats, Ints, keep_once
 from streams.operators.columns.series import Series, TallySeries
 from streams.operators.columns.template import Cells, GapValues, Pairs, Templates
 from streams.operators.columns.tick import Begins, TickRow, make_layout
@@ -32,6 +32,9 @@ _MEMORY = POD_GPU_METRICS.index("gpu_mem_used_bytes")
 _CELLS = (*GPU_METRICS, "power_limit_w", "gpu_util_max_pct")
 """The numbers that are read of a GPU."""
 _UTIL, _LIMIT, _UTIL_MAX = map(_CELLS.index, ("gpu_util_pct", "power_limit_w", "gpu_util_max_pct"))
+_SAMPLED = [GPU_METRICS.index(metric) for metric in ("gpu_util_pct", "power_w")]
+_DEVICES = 4
+"""So many parts of a sample's shape are those of its GPUs and slices."""
 _NONE = (None,)
 
 
@@ -195,9 +198,11 @@ class NvmlReader:
         """Whether there are bursts, or the largest utilization beside its mean."""
         self._counted: set[str] = set()
         """The GPUs and slices that have ever told what they really do: the others have no columns for it."""
+        self._measured: Bools = np.zeros(0, np.bool_)
+        """Of the values of GPUs and slices, which were ever measured since these are there."""
         self._sampled_cells: Ints = np.zeros((0, 2), np.int64)
         """Of each of them the cell, and of those of utilization the GPU, else -1."""
-        self._lay_out((), 0, 0, 0)
+        self._lay_out((), np.full(1, np.nan), 0, 0, 0)
 
     def read(self, sample: NvmlSample, data: bytes = b"") -> TickRow:
         """Return the tick in columns. ``data``: the record that it was decoded from."""
@@ -214,9 +219,12 @@ class NvmlReader:
             [*map(has_part, allocations)],
         )  # fmt: skip
         counted = {*_counted(_own_of_gpus(gpus)), *_counted(_own_of_slices(of_slices))}
-        if shape != self._shape or not counted <= self._counted:
+        cells = np.fromiter(_cells_of_columns(gpus, of_slices, of_processes, of_allocations), np.float64)
+        if self._shape is None or shape[:_DEVICES] != self._shape[:_DEVICES]:
+            self._measured = self._measured[:0]
+        if shape != self._shape or not counted <= self._counted or self._measures_more(cells):
             self._counted |= counted
-            self._lay_out(sample.gpus, len(of_slices[0]), len(of_processes[0]), len(allocations))
+            self._lay_out(sample.gpus, cells, len(of_slices[0]), len(of_processes[0]), len(allocations))
             self._shape = shape
         throttles = _throttles_of_gpus(gpus)
         if throttles != self._throttles:
@@ -227,7 +235,6 @@ class NvmlReader:
         self._has_highs = bool(bursts) or any(gpu.gpu_util_max_pct is not None for gpu in sample.gpus)
         self._with_bursts = [(gpu, name) for gpu, name, _ in bursts]
         self._sampled_cells = _sampled_cells(len(sample.gpus), self._with_bursts)
-        cells = np.fromiter(_cells_of_columns(gpus, of_slices, of_processes, of_allocations), np.float64)
         pairs = np.array(
             [pair for _, _, pairs_of_burst in bursts for pair in pairs_of_burst], np.float64
         ).reshape(-1, 2)
@@ -242,7 +249,7 @@ class NvmlReader:
 
     def _tick(self, record: GapValues) -> TickRow:
         layout = self._layout
-        row = np.empty(layout.begins.value_highs + (2 * len(layout.series) if self._has_highs else 0))
+        row = np.empty(layout.begins.value_highs + (2 * layout.width if self._has_highs else 0))
         _columns(
             record.cells, record.pairs, record.pair_ends, self._sampled_cells, self._interval_ms, self._plan,
             self._held_down, row,
@@ -250,9 +257,15 @@ class NvmlReader:
         bursts = self._series_of(record.lists()) if record.pair_ends.size else ()
         return TickRow(self._collector, record.seq, record.ts_ms, self._interval_ms, layout, row, bursts)
 
-    def _lay_out(self, gpus: tuple[Gpu, ...], slices: int, processes: int, allocations: int) -> None:
+    def _measures_more(self, cells: Floats) -> bool:
+        """Tell whether a metric has its first value among these cells."""
+        return bool((~np.isnan(cells[self._value_cells]) & ~self._measured).any())
+
+    def _lay_out(
+        self, gpus: tuple[Gpu, ...], cells: Floats, slices: int, processes: int, allocations: int
+    ) -> None:
         """Lay out columns anew, for other GPUs, slices, processes or allocations than before, so many of
-        each."""
+        each, or for others of their metrics that have a value among these ``cells``."""
         plan = use_plan(self._node, gpus)
         self._alone = plan.alone()
         self._uuids = [gpu.uuid for gpu in gpus]
@@ -269,18 +282,25 @@ class NvmlReader:
             for place, rows in plan.owned().items()
             if (known := [row for row in rows if devices[row] in self._counted])
         ]
+        table, self._value_cells, limits, utils = _cells(len(gpus), slices, processes, allocations)
+        present = ~np.isnan(cells[self._value_cells])
+        # The driver's samples, or a largest value, may tell what has no value of its own.
+        present[: len(GPU_METRICS) * len(gpus)].reshape(-1, len(GPU_METRICS))[:, _SAMPLED] = True
+        self._measured = present | self._measured if self._measured.size else present
         self._plan = _packed((
-            *_cells(len(gpus), slices, processes, allocations), *plan.arrays(),
+            table, self._value_cells[self._measured], limits, utils, *plan.arrays(),
             *_own_cells([known for _, known in own], len(gpus), slices),
         ))  # fmt: skip
         tallies += [TallySeries(*place, metric) for place, _ in own for metric in OWN_GPU_METRICS]
         scopes = tuple(f"{self._node}/{gpu.index}" for gpu in gpus)
-        begins = Begins(*accumulate((len(series), len(tallies), len(tallies), 3 * len(gpus))))
+        pods = np.arange(self._measured.size, len(series))
+        measured = keep_once(np.append(np.flatnonzero(self._measured), pods))
+        begins = Begins(*accumulate((measured.size, len(tallies), len(tallies), 3 * len(gpus))))
         held = holdings_of(self._node, gpus, plan)
         of_pods: dict[str, tuple[str, ...]] = {}
         for (uid, _), known in own:
             of_pods[uid] = of_pods.get(uid, ()) + tuple(devices[row] for row in known if row >= len(gpus))
-        self._layout = make_layout(series, tallies, plan.attribution, scopes, held, of_pods, begins)
+        self._layout = make_layout(series, tallies, plan.attribution, scopes, held, of_pods, begins, measured)
 
     def _series_of(self, bursts: Sequence[Floats]) -> tuple[tuple[Series, Floats], ...]:
         """Return the driver's samples of each GPU, and of each pod that has one to itself (of its first)."""
@@ -354,7 +374,7 @@ def _cells(gpus: int, slices: int, processes: int, allocations: int) -> tuple[In
     no_copy = np.full(max(slices, allocations), sum(sizes))
     parts = np.stack((util, no_copy[:allocations], memory))
     table = np.hstack((use, (of_slices[0], no_copy[:slices], of_slices[1]), of_processes, parts)).T
-    values = np.append(of_gpus[: len(GPU_METRICS)].T, of_slices.T)
+    values = keep_once(np.append(of_gpus[: len(GPU_METRICS)].T, of_slices.T))
     utils = np.ascontiguousarray(of_gpus[[_UTIL, _UTIL_MAX]].T)
     return np.ascontiguousarray(table), values, of_gpus[_LIMIT], utils
 

@@ -5,8 +5,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from dutycycle.contract.ownership.division import Holdings
-from streams.operators.columns.arrays import Floats
+from streams.operators.columns.arrays import Floats, Ints
 from streams.operators.columns.series import Series, TallySeries
 
 
@@ -28,7 +30,8 @@ class Layout:
     ``attribution``, by pod and scope: how the use of a GPU is known (``dutycycle.contract.ownership.words``).
     ``gpus``: the scopes of the node's GPUs, in the order of their series. ``holdings``: who has them.
     ``slices``: of each pod, the MIG slices that it has to itself and that tell what they really do.
-    ``begins``: where the parts of a tick are in its row.
+    ``begins``: where the parts of a tick are in its row. ``measured``: the places of the series that a row
+    has values of, ascending; None: of all. What a GPU never tells takes no room in the ticks that wait.
     """
 
     series: tuple[Series, ...]
@@ -39,6 +42,21 @@ class Layout:
     gpus: tuple[str, ...] = ()
     holdings: Holdings | None = field(default=None, compare=False)
     slices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    measured: Ints | None = field(default=None, compare=False)
+
+    @property
+    def width(self) -> int:
+        """Return of how many series a row has values."""
+        return len(self.series) if self.measured is None else self.measured.size
+
+    def spread(self, values: Floats) -> Floats:
+        """Return values of rows, shape (..., ``width``), as those of all series, shape (..., n): NaN for
+        those that a row has no values of. The same array if it has values of all."""
+        if self.measured is None:
+            return values
+        spread = np.full((*values.shape[:-1], len(self.series)), np.nan)
+        spread[..., self.measured] = values
+        return spread
 
 
 class TickRow(NamedTuple):
@@ -60,13 +78,13 @@ class TickRow(NamedTuple):
     @property
     def values(self) -> Floats:
         """Return the values as of ``TickBlock``, shape (n,)."""
-        return self.row[: len(self.layout.series)]
+        return self.layout.spread(self.row[: self.layout.width])
 
     @property
     def value_highs(self) -> Floats | None:
         """Return the highs of values as of ``TickBlock``, shape (n,); None where there are no bursts."""
-        begin = self.layout.begins.value_highs
-        return None if begin == self.row.size else self.row[begin : begin + len(self.layout.series)]
+        begin, layout = self.layout.begins.value_highs, self.layout
+        return None if begin == self.row.size else layout.spread(self.row[begin : begin + layout.width])
 
     def follows(self, other: "TickRow | None") -> bool:
         """Tell whether it has the columns and the interval of another one."""
@@ -86,10 +104,11 @@ def make_layout(
     holdings: Holdings | None = None,
     slices: Mapping[str, tuple[str, ...]] | None = None,
     begins: Begins | None = None,
+    measured: Ints | None = None,
 ) -> Layout:
     """Return a layout, with the pods that its tallies and its attribution name. Without ``begins`` a tick has
     values alone, which are its tallies and their highs."""
     series, of_pods, attribution = tuple(series), tuple(tallies), attribution or {}
     begins = begins or Begins(0, 0, len(series), len(series))
     uids = dict.fromkeys([*(tally.pod_uid for tally in of_pods), *(uid for uid, _ in attribution)])
-    return Layout(series, of_pods, tuple(uids), attribution, begins, gpus, holdings, slices or {})
+    return Layout(series, of_pods, tuple(uids), attribution, begins, gpus, holdings, slices or {}, measured)

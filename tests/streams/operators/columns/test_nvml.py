@@ -193,6 +193,26 @@ def test_the_largest_that_a_source_has_beside_the_mean_is_the_peak() -> None:
     assert read([gpu(0, gpu_util_pct=50)]).value_highs is None
 
 
+def test_what_was_never_measured_takes_no_room_until_it_is() -> None:
+    reader = NvmlReader("a")
+    first = reader.read(sample([gpu(0, gpu_util_pct=1, temp_c=40)]))
+    fewer = reader.read(sample([gpu(0, gpu_util_pct=2)]))
+    more = reader.read(sample([gpu(0, temp_c=41, sm_clock_mhz=900)]))
+    busy = reader.read(sample([gpu(0, temp_c=42, processes=[process(7)])]))
+    other = reader.read(sample([gpu(1, temp_c=43)]))
+    assert [values(tick) for tick in (first, fewer, more, busy, other)] == [
+        {("gpu", "GPU-0", "gpu_util_pct"): 1, ("gpu", "GPU-0", "temp_c"): 40},
+        {("gpu", "GPU-0", "gpu_util_pct"): 2},
+        {("gpu", "GPU-0", "temp_c"): 41, ("gpu", "GPU-0", "sm_clock_mhz"): 900},
+        {("gpu", "GPU-0", "temp_c"): 42},
+        {("gpu", "GPU-1", "temp_c"): 43},
+    ]
+    # Utilization and power always have room: a burst may tell them alone.
+    assert [tick.layout.width for tick in (first, fewer, more, busy, other)] == [3, 3, 4, 4, 3]
+    assert fewer.follows(first)
+    assert not more.follows(fewer)
+
+
 def test_per_gpu_and_per_process_figures_for_peaks() -> None:
     found = tallies(
         read([gpu(3, processes=[process(9, "p", gpu_util_pct=30, mem_used_bytes=5), process(8, "q")])])

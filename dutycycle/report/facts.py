@@ -101,6 +101,7 @@ class Facts:
     incidents: list[tuple[int, str]] = field(default_factory=list)
     """What happened to its GPUs: when, and in words."""
     is_energy_priced: bool = False
+    """Is set where the cost is that of energy, too."""
 
     def total(self, name: str) -> float | None:
         """Return the sum of a figure over the GPUs; None where no GPU has it."""

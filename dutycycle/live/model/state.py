@@ -14,7 +14,7 @@ from dutycycle.contract.topics import TOPICS
 from dutycycle.contract.units import sum_of_known
 from dutycycle.live.model.derived import HEADS, Derived, Lazy, read_head
 from dutycycle.live.model.history import ticks_of_each
-from dutycycle.live.model.subjects import GpuRow, JobRow, NodeRow, PodRow, Row, most
+from dutycycle.live.model.subjects import GpuRow, JobRow, NodeRow, PodRow, Row, most, silent_after_ms
 from dutycycle.view.newest import NewestRecords
 
 if TYPE_CHECKING:
@@ -180,7 +180,8 @@ class LiveState:
         for uid, use in uses.items():
             if (pod := self._sampled_pod(sample, uid)) is None:
                 continue
-            pod.gpu_util, pod.gpu_mem, pod.gpus_seen_ms = use.util, use.mem, self.now_ms
+            pod.gpu_util, pod.gpu_mem = use.util, use.mem
+            pod.gpus_until_ms = self.now_ms + silent_after_ms(sample.interval_ms)
             pod.gpu_util_max = most(pod.gpu_util_max, use.busiest)
             pod.gpu_mem_max = most(pod.gpu_mem_max, use.mem)
             ever = pod.gpus
@@ -227,7 +228,8 @@ class LiveState:
             pod = self._sampled_pod(sample, cgroup.uid)
             if pod is None:
                 continue
-            held, pod.cgroups_seen_ms = cgroup.containers, self.now_ms
+            held = cgroup.containers
+            pod.cgroups_until_ms = self.now_ms + silent_after_ms(sample.interval_ms)
             pod.cpu = sum_of_known(container.cpu_util_pct for container in held)
             pod.mem = sum_of_known(container.mem_used_bytes for container in held)
             throttled = (container.cpu_throttled_pct for container in held)

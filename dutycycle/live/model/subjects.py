@@ -21,6 +21,11 @@ _SILENT_MS = 10_000
 _SILENT_TICKS = 5
 
 
+def silent_after_ms(interval_ms: int) -> int:
+    """Return after how long without a sample one is missed that comes each ``interval_ms``."""
+    return max(_SILENT_MS, _SILENT_TICKS * interval_ms)
+
+
 @dataclass(slots=True)
 class SubjectRow:
     """Holds what all rows have."""
@@ -46,11 +51,7 @@ class SubjectRow:
 
     def is_overdue(self, now_ms: int) -> bool:
         """Tell whether the last sample came in longer ago than is usual."""
-        return self.is_long(now_ms - self.seen_ms)
-
-    def is_long(self, wait_ms: int) -> bool:
-        """Tell whether its samples usually come in less time."""
-        return wait_ms > max(_SILENT_MS, _SILENT_TICKS * self.interval_ms)
+        return now_ms - self.seen_ms > silent_after_ms(self.interval_ms)
 
     def fall_silent(self) -> None:
         """Forget its figures: what was so when it was sampled last is not known of now."""
@@ -141,9 +142,9 @@ class PodRow(SubjectRow):
     identity: Pod | None = None
     programs: str = ""
     container: str = ""
-    gpus_seen_ms: int = 0
-    cgroups_seen_ms: int = 0
-    """When a sample of each source came in: one may fall silent while the other goes on."""
+    gpus_until_ms: int = 0
+    cgroups_until_ms: int = 0
+    """Until when the figures of each source hold: one may fall silent while the other goes on."""
     cpu: Value = None
     cpu_max: Value = None
     mem: Value = None
@@ -191,9 +192,9 @@ class PodRow(SubjectRow):
 
     def forget_overdue(self, now_ms: int) -> None:
         """Forget the figures of a source that has fallen silent."""
-        if self.is_long(now_ms - self.gpus_seen_ms):
+        if now_ms > self.gpus_until_ms:
             self.forget_gpus()
-        if self.is_long(now_ms - self.cgroups_seen_ms):
+        if now_ms > self.cgroups_until_ms:
             self.forget_cgroups()
 
     def frozen(self) -> Self:

@@ -279,6 +279,15 @@ def test_memory_of_a_gpu_that_does_not_tell_it_is_not_free() -> None:
     assert ("3/141 GiB", "") in summary(fed(("nvml-samples", "a", sample)), "t")
 
 
+def test_a_source_that_is_sampled_seldom_is_not_silent_beside_a_faster_one() -> None:
+    seldom = nvml(9) | {"interval_ms": 30_000}
+    state = fed(
+        ("nvml-samples", "a", seldom), *(("cgroup-samples", "a", cgroup(1000 * at)) for at in range(1, 30))
+    )
+    state.at(29_000)
+    assert [(pod.cpu, pod.gpu_util) for pod in state.pods()] == [(50.5, 41)]
+
+
 def test_a_job_is_silent_when_all_its_pods_are() -> None:
     job = {"api_version": "v1", "kind": "PyTorchJob", "name": "bert", "uid": "j"}
     other = cgroup(30_000) | {"node": "b"}

@@ -65,14 +65,21 @@ class ClusterView:
                 self._take_peaks(record)
             case Insight() if record.subject.pod_uid:
                 self._newest.put(key, record)
-            case Cycle() if record.subject.pod_uid and _period_s(record) is not None:
-                self._newest.put(key, record)
+            case Cycle():
+                self._take_cycle(key, record)
             case None:
                 self._take_pod(key, None)
                 of_pod = pod_subject("", key)
                 self._newest.hear("insights", of_pod.key, None)
                 for source in _CYCLE_SOURCES:
                     self._newest.hear("cycles", source_key(of_pod, source), None)
+
+    def _take_cycle(self, key: str, cycle: Cycle) -> None:
+        subject, period_s = cycle.subject, _period_s(cycle)
+        if subject.pod_uid and period_s is not None:
+            self._newest.put(key, cycle)
+        elif subject.kind == "gpu" and subject.node and subject.gpu:
+            self._nodes.take_cycle(subject.node, subject.gpu, period_s)
 
     def _take_pod(self, uid: str, pod: Pod | None) -> None:
         """Keep a pod while it runs, also by its job."""

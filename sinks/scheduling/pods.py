@@ -102,6 +102,7 @@ def outcome(peaks: PodPeaks, kind: str | None, period_s: float | None) -> PastUs
         "duration_s": max(ended - began, 0) / 1000,
         "gpu_mem_bytes": max(memory, default=None),
         "gpu_util_pct": _most(metrics, "gpu_util_pct"),
+        "gpu_util_mean_pct": metrics["gpu_util_pct"].mean if "gpu_util_pct" in metrics else None,
         "cpu_cores": None if cpu is None else cpu / 100,
         "mem_bytes": _most(metrics, "mem_used_bytes"),
         "period_s": period_s,
@@ -143,11 +144,13 @@ def need(pod: KubeObject, prediction: Prediction | None, other_ranks: int) -> Ne
     asked = Need(gpus=1 if gpus is None else ceil(gpus), ranks=1 + other_ranks, shares=shares)
     if prediction is None:
         return asked
+    util_pct = prediction.middle("gpu_util_mean_pct")
     return replace(
         asked,
         kind=prediction.kind,
         gpu_mem_bytes=prediction.high("gpu_mem_bytes"),
         cpu_cores=prediction.middle("cpu_cores"),
+        duty=None if util_pct is None else util_pct / 100,
         period_s=prediction.middle("period_s"),
     )
 

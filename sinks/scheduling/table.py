@@ -21,6 +21,8 @@ STALE_MS = 60_000
 """A node of which nothing came for so long is not known: its figures may be anything now."""
 _RECENT = 60
 """Of CPU and network so many readings count: five minutes."""
+_RECENT_MS = 300_000
+"""The mean utilization of a GPU is that of the last five minutes, older ones less and less."""
 _NOBODY = 0
 """The row of a node that is not known."""
 
@@ -38,6 +40,10 @@ class NodeTable:
         self._at_ms = np.zeros((2, 1), dtype=np.int64)
         self._gpus: Floats = np.full((len(FIELDS), 1, 1), np.nan)
         """Field by GPU by row: what is asked of all nodes lies together."""
+        self._uuids: dict[str, list[str]] = {}
+        """By node, of the GPUs in these columns."""
+        self._periods_s: dict[tuple[str, str], float] = {}
+        """By node and uuid, of GPUs that work in cycles."""
         self._idle: Floats = np.full((2, 1), np.nan)
         """Cores, and the share of the network."""
         self._health_ms = np.zeros(1, dtype=np.int64)
@@ -51,13 +57,30 @@ class NodeTable:
         return int(self._at_ms[source, self._rows.get(node, _NOBODY)])
 
     def take_gpus(self, record: NvmlSample) -> None:
-        """Take each of its GPUs as it is now."""
-        row, count = self._row(record.node), len(record.gpus)
+        """Take each of its GPUs as it is now, and how much it worked in the last minutes."""
+        node, row, count = record.node, self._row(record.node), len(record.gpus)
         if count > self._gpus.shape[1]:
             self._gpus = _grown(self._gpus, 1, count)
+        ts_ms, uuids = heard_ms(record.ts_ms, self._wall()), [gpu.uuid for gpu in record.gpus]
+        columns, duty = gpu_columns([_gpu(gpu) for gpu in with_means(record).gpus]), FIELDS.index("duty")
+        columns[FIELDS.index("period_s")] = [self._periods_s.get((node, uuid), np.nan) for uuid in uuids]
+        passed_ms = ts_ms - int(self._at_ms[self.GPUS, row])
+        if passed_ms < STALE_MS and self._uuids.get(node) == uuids:
+            now, before = columns[duty], self._gpus[duty, :count, row]
+            recent = before + (now - before) * min(max(passed_ms, 0) / _RECENT_MS, 1.0)
+            columns[duty] = np.where(np.isnan(before), now, recent)
         self._gpus[:, :, row] = np.nan
-        self._gpus[:, :count, row] = gpu_columns([_gpu(gpu) for gpu in with_means(record).gpus])
-        self._at_ms[self.GPUS, row] = heard_ms(record.ts_ms, self._wall())
+        self._gpus[:, :count, row] = columns
+        self._uuids[node] = uuids
+        self._at_ms[self.GPUS, row] = ts_ms
+
+    def take_cycle(self, node: str, uuid: str, period_s: float | None) -> None:
+        """Take the period in which a GPU works; None where it has none any more. It counts from the next
+        sample on."""
+        if period_s is None:
+            self._periods_s.pop((node, uuid), None)
+        else:
+            self._periods_s[node, uuid] = period_s
 
     def take_host(self, record: CgroupSample) -> None:
         """Take how much of its CPU and network is used."""

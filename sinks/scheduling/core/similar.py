@@ -36,10 +36,10 @@ class PastUse:
 
 
 FIGURES = (
-    "duration_s", "gpu_mem_bytes", "gpu_util_pct", "cpu_cores", "mem_bytes", "period_s",
+    "duration_s", "gpu_mem_bytes", "gpu_util_pct", "gpu_util_mean_pct", "cpu_cores", "mem_bytes", "period_s",
 )  # fmt: skip
-"""A run's duration, its peaks of one GPU (memory, utilization), the p95 of its CPU, its peak of memory, its
-cycle."""
+"""A run's duration, its peaks of one GPU (memory, utilization), the mean utilization of its GPUs, the p95 of
+its CPU, its peak of memory, its cycle."""
 
 
 @dataclass(frozen=True, slots=True)

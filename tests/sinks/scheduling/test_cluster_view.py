@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from dutycycle.contract.codec import encode
 from dutycycle.contract.metering import SET_BACK_MS
-from dutycycle.contract.records.derived import Cycle, CycleMetric, pod_subject
+from dutycycle.contract.records.derived import Cycle, CycleMetric, Peak, gpu_subject, pod_subject
 from dutycycle.contract.records.insights import Insight
 from dutycycle.contract.records.pods import JobRef, Pod
 from dutycycle.contract.records.samples import Allocation, Gpu, GpuProcess
@@ -18,6 +18,7 @@ from dutycycle.kafka.consumer import Message
 from dutycycle.telemetry.events import EXTENDER, Telemetry
 from dutycycle.view.follower import TopicFollower
 from sinks.scheduling.cluster_view import EVERY_MS, ClusterView
+from sinks.scheduling.core.score import score
 from sinks.scheduling.core.similar import Template
 from sinks.scheduling.pods import group, job_uid, need, template_of_pod
 from sinks.scheduling.role import ExtenderRole
@@ -125,6 +126,47 @@ def test_samples_are_read_every_few_seconds_and_all_else_always() -> None:
     assert known.wants("pods", "a", NOW)
     assert not known.wants("nvml-samples", "a", NOW - SET_BACK_MS + EVERY_MS)  # it comes late
     assert known.wants("nvml-samples", "a", NOW - SET_BACK_MS)  # the node's clock was set back
+
+
+def test_a_gpu_works_as_much_as_in_the_last_minutes_and_in_its_cycle() -> None:
+    known = ClusterView()
+    cycle = Cycle(
+        subject=gpu_subject("a", "GPU-0"), source="nvml", ts_ms=NOW,
+        metrics={"gpu_util_pct": CycleMetric(cyclic=True, period_s=10.0)},
+    )  # fmt: skip
+    known.take("gpu/a/GPU-0/nvml", cycle)
+    for tick in range(240):  # half of its time, as it is seen every five seconds
+        util = 100.0 if tick % 2 else 0.0
+        known.take("a", nvml(gpu(gpu_util_pct=util), gpu(1), ts_ms=NOW + tick * EVERY_MS))
+    nodes = known.nodes(["a"], {}, NOW + tick * EVERY_MS)
+    assert nodes.of_gpus("duty").tolist() == [
+        [pytest.approx(0.5, abs=0.02), pytest.approx(math.nan, nan_ok=True)]
+    ]
+    assert nodes.of_gpus("period_s")[0, 0] == 10.0
+    at_ms = NOW + (tick + 1) * EVERY_MS
+    known.take("gpu/a/GPU-0/nvml", replace(cycle, metrics={"gpu_util_pct": CycleMetric(cyclic=False)}))
+    known.take("a", nvml(replace(gpu(gpu_util_pct=30.0), uuid="GPU-new"), gpu(1), ts_ms=at_ms))
+    nodes = known.nodes(["a"], {}, at_ms)
+    assert nodes.of_gpus("duty")[0, 0] == pytest.approx(0.3)  # what another did says nothing of it
+    assert np.isnan(nodes.of_gpus("period_s")).all()
+
+
+def test_a_pod_that_shares_goes_beside_one_that_computes_at_other_times() -> None:
+    known = ClusterView()
+    util = Peak(max=100.0, mean=40.0, at_ms=NOW)
+    ended = peaks(pod("one"), 10)
+    known.take("one", replace(ended, metrics={**ended.metrics, "gpu_util_pct": util}))
+    for node, busy in (("a", 20.0), ("b", 90.0)):
+        given = (Allocation(namespace="ml", pod="p"),)
+        known.take(node, nvml(gpu(allocated=given, gpu_util_pct=busy), node=node))
+    new = gpu_pod("ml", "new")
+    new["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu.shared": "1"}}
+    scored = score(known.nodes(["a", "b"], {}, NOW), need(new, known.prediction(OURS), 0))
+    reasons = {at: term.reason for at in range(2) for term in scored.at(at).terms if term.name == "cycles"}
+    assert reasons == {
+        0: "computes 40% beside one of 20%: 8% is wanted twice",
+        1: "computes 40% beside one of 90%: 36% is wanted twice",
+    }
 
 
 def test_similar_pods_are_pods_that_have_ended() -> None:

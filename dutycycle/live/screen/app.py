@@ -19,7 +19,7 @@ from dutycycle.live.source import Source
 from dutycycle.live.views.depth import brief, depth
 from dutycycle.live.views.pages import help_page, warnings_page
 from dutycycle.live.views.process import process_page, signal_question
-from dutycycle.live.views.spans import Line, Style
+from dutycycle.live.views.spans import Line, Style, fit
 from dutycycle.live.views.summary import summary
 from dutycycle.live.views.tables.gpus import GPUS
 from dutycycle.live.views.tables.jobs import JOBS
@@ -188,6 +188,7 @@ class Screen(App[None]):
         self.draw()
 
     def _put(self, name: str, line: Line) -> None:
+        line = fit(line, self.size.width)  # a figure that is cut says so
         if self._lines.get(name) != line:
             self._lines[name] = line
             self.query_one(f"#{name}", Static).update(text_of_line(line), layout=False)

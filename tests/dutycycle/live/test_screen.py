@@ -71,6 +71,14 @@ async def test_every_view_fits(size: tuple[int, int], gpus: int) -> None:
             assert "what it does" in lines[2] or view.title in ("Nodes", "Processes")
 
 
+async def test_a_line_that_is_cut_says_so() -> None:
+    """Of "312/1128 GiB" the beginning is another figure."""
+    async with screen(fleet(8)).run_test(size=(40, 20)) as pilot:
+        await seen(pilot, "quit")
+        lines = shown(pilot)
+        assert [line[-1] for line in (lines[0], lines[1], lines[-2])] == ["…", "…", "…"]
+
+
 async def test_activity_has_columns_where_gpus_tell_it() -> None:
     """A GPU that is 100 % used, and hardly works. Without such figures the columns are not there."""
     state = LiveState()

@@ -1,19 +1,25 @@
 """Reads what each answer of a Prometheus teaches: names, units, nodes, clusters and exporters. Pure."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
 
-from collectors.prometheus.containers import without_pod_sums
+from collectors.prometheus.containers import container_part, without_pod_sums
 from collectors.prometheus.dcgm.devices import GpuReader, explain, explain_nameless
 from collectors.prometheus.dcgm.fields import Vocabulary
 from collectors.prometheus.dcgm.merge import merge_exporters
+from collectors.prometheus.host import host_part
 from collectors.prometheus.identity.clusters import Clusters
 from collectors.prometheus.identity.exporters import Exporters
 from collectors.prometheus.identity.labels import Target
 from collectors.prometheus.identity.nodes import GpuPlace, NodeNames
 from collectors.prometheus.identity.nodes import explain as explain_nodes
-from collectors.prometheus.series import ScrapedSeries, without_impossible, without_second_jobs
+from collectors.prometheus.series import (
+    ScrapedSeries,
+    SeriesLabels,
+    without_impossible,
+    without_second_scrapes,
+)
 from dutycycle.contract.records.base import RecordBase, written
 from dutycycle.contract.settings.groups import PrometheusSettings
 
@@ -75,8 +81,7 @@ class AnswerReader:
         }
         self._count_no_numbers(answers, after_ms)
         gpus = self.vocabulary.rename_labels(answers.get("gpus", ()))
-        others = {what: without_second_jobs(series) for what, series in answers.items() if what != "gpus"}
-        apart = self.clusters.apart({**others, "gpus": gpus})
+        apart = self.clusters.apart({**answers, "gpus": gpus})
         self.vocabulary.learn(apart["gpus"])
         kube = apart.get("kube", ())
         self.exporters.learn_pods(kube)
@@ -89,9 +94,15 @@ class AnswerReader:
         self.nodes.learn_hosts(apart["gpus"])
         self.nodes.learn_gpus(apart["gpus"])
         apart["gpus"] = merge_exporters(apart["gpus"], self.vocabulary, self.exporters)
+        for what, part_of in (("hosts", host_part), ("containers", container_part)):
+            if what in apart:
+                apart[what] = without_second_scrapes(apart[what], self._key_of(part_of))
         if "containers" in apart:
             apart["containers"] = without_pod_sums(apart["containers"])
         return {what: series for what, series in apart.items() if what in answers}
+
+    def _key_of(self, part_of: Callable[[SeriesLabels], Hashable]) -> Callable[[SeriesLabels], Hashable]:
+        return lambda labels: (labels.get("__name__"), self.nodes.node_of(labels), part_of(labels))
 
     def left_out(self) -> Iterator[LeftOut]:
         """Say what is in no record since the last call."""

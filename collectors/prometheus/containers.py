@@ -1,11 +1,11 @@
 """Makes pods and their containers of cAdvisor's metrics. Pure."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 
 from collectors.prometheus.identity.labels import workload_of
 from collectors.prometheus.identity.pods import PodIndex, PodRef
-from collectors.prometheus.series import NewSample, ScrapedSeries
+from collectors.prometheus.series import NewSample, ScrapedSeries, SeriesLabels
 from collectors.rates import rounded, rounded_pct
 from dutycycle.contract.records.samples import Container, PodCgroup
 
@@ -23,6 +23,13 @@ CONTAINER_SELECTOR = (
 _MOST_CORES, _MOST_PER_S = 1e5, 1e13
 _NO_LIMIT = 2.0**62
 """A limit of this size is none: version 1 cgroups write almost 2^63 for it."""
+
+
+def container_part(labels: SeriesLabels) -> Hashable:
+    """Return which cgroup, and what of it, a series of cAdvisor measures, whoever scrapes it. Without its
+    path, that of the labels that name it."""
+    who = labels.get("id") or (workload_of(labels), labels.get("container"), labels.get("name"))
+    return who, labels.get("cpu", "total"), labels.get("device"), labels.get("interface")
 
 
 def without_pod_sums(series: Sequence[ScrapedSeries]) -> list[ScrapedSeries]:

@@ -3,7 +3,7 @@ Pure."""
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 
 from collectors.interfaces import physical
 from collectors.prometheus.containers import (
@@ -17,7 +17,7 @@ from collectors.prometheus.containers import (
     value_of,
 )
 from collectors.prometheus.identity.nodes import UNAME
-from collectors.prometheus.series import NewSample
+from collectors.prometheus.series import NewSample, SeriesLabels
 from collectors.rates import rounded, rounded_pct
 from dutycycle.contract.records.samples import Host
 
@@ -33,6 +33,11 @@ HOST_SELECTOR = '{__name__=~"' + _METRICS + '",mode=~"idle|iowait|steal|"}'
 _STACKED = re.compile(r"(?:dm-|md|sr|zram|loop|ram|zd|drbd|bcache)\d+")
 """Disks that stand on others, whose bytes are counted there."""
 _MOST_IDLE = 1.5
+
+
+def host_part(labels: SeriesLabels) -> Hashable:
+    """Return what of a node a series of node_exporter measures, whoever scrapes it."""
+    return tuple(labels.get(name) for name in ("cpu", "mode", "device"))
 
 
 def from_node_exporter(samples: list[NewSample]) -> Host:

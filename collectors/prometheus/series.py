@@ -1,11 +1,10 @@
 """Reads series as Prometheus answers them, and tells which of their samples are new. Pure."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import isfinite, nan
-from operator import itemgetter
 from statistics import median
 from typing import Any
 
@@ -15,9 +14,6 @@ from dutycycle.contract.units import printable_text
 _FORGOTTEN_MS = 15 * 60_000
 _REPLICA = re.compile(r"(?:\w*_)?replica_*")
 """Labels that tell apart the Prometheus servers that scrape the same targets; Thanos and Mimir show them."""
-_JOB = frozenset({"job", "endpoint", "service", "metrics_path"})
-_TARGET = frozenset({"instance"})
-"""Labels of a scrape, and of its target: where the node has a name they say nothing more of a container."""
 _MEMORY = re.compile(
     r"container_memory_working_set_bytes|machine_memory_bytes|node_memory_\w+_bytes"
 ).fullmatch
@@ -148,36 +144,40 @@ def without_replicas(series: Sequence[ScrapedSeries]) -> list[ScrapedSeries]:
     if not of_replicas:
         return list(series)
     merged = []
-    for replicas in _alike(series, lambda _: of_replicas):
-        labels = {name: text for name, text in replicas[0].labels.items() if name not in of_replicas}
+
+    def without(labels: SeriesLabels) -> SeriesLabels:
+        return {name: text for name, text in labels.items() if name not in of_replicas}
+
+    for replicas in _alike(series, lambda labels: frozenset(without(labels).items())):
+        labels = without(replicas[0].labels)
         no_numbers = sorted(point for replica in replicas for point in replica.no_numbers)
         merged.append(ScrapedSeries(labels, _merged(replicas), no_numbers=tuple(no_numbers)))
     return merged
 
 
-def without_second_jobs(series: Sequence[ScrapedSeries]) -> list[ScrapedSeries]:
-    """Return what several jobs scraped of one node, each series once, as the first job has it; see
-    ``without_replicas``. Otherwise sums over the series of a container or a CPU would be twice as high."""
-    jobs: dict[str, set[str]] = {}
-    for scraped in series:
-        jobs.setdefault(scraped.labels.get("__name__", ""), set()).add(scraped.labels.get("job", ""))
-    if all(len(of) < 2 for of in jobs.values()):
-        return list(series)
-    alike = _alike(series, lambda labels: _JOB | _TARGET if labels.get("node") else _JOB)
-    return [group[0] if len(group) == 1 else replace(group[0], points=_merged(group)) for group in alike]
+def without_second_scrapes(
+    series: Sequence[ScrapedSeries], key_of: Callable[[SeriesLabels], Hashable]
+) -> list[ScrapedSeries]:
+    """Return each series once where several scrapes, exporters or servers have it, as the first of them has
+    it; see ``without_replicas``. Sums over the series of a container or a CPU would be too high else.
+
+    ``key_of`` tells from labels what is measured: a scrape adds whatever labels it likes.
+    """
+    groups = _alike(series, key_of)
+    return [of[0] if len(of) == 1 else replace(of[0], points=_merged(of)) for of in groups]
 
 
 def _alike(
-    series: Iterable[ScrapedSeries], ignored: Callable[[SeriesLabels], frozenset[str]]
+    series: Iterable[ScrapedSeries], key_of: Callable[[SeriesLabels], Hashable]
 ) -> list[list[ScrapedSeries]]:
-    """Return series whose labels are equal but for the ``ignored`` ones, in the order of these."""
-    groups: dict[tuple[tuple[str, str], ...], list[tuple[list[str], ScrapedSeries]]] = {}
+    """Return series of one key together, in the order of their labels."""
+    groups: dict[Hashable, list[ScrapedSeries]] = {}
     for scraped in series:
-        names = ignored(scraped.labels)
-        key = tuple((name, text) for name, text in sorted(scraped.labels.items()) if name not in names)
-        order = [scraped.labels.get(name, "") for name in sorted(names)]
-        groups.setdefault(key, []).append((order, scraped))
-    return [[scraped for _, scraped in sorted(of, key=itemgetter(0))] for of in groups.values()]
+        groups.setdefault(key_of(scraped.labels), []).append(scraped)
+    for of in groups.values():
+        if len(of) > 1:
+            of.sort(key=lambda scraped: sorted(scraped.labels.items()))
+    return list(groups.values())
 
 
 def _merged(replicas: list[ScrapedSeries]) -> tuple[Point, ...]:

@@ -105,7 +105,7 @@ class NodeNames:
         ):
             uuid = scraped.labels.get("UUID", "")
             host = _in_cluster(scraped.labels, _first(scraped.labels, _BY_EXPORTER))
-            node = self._node_of(scraped.labels)
+            node = self.node_of(scraped.labels)
             known, last_ms = self._gpus.get(uuid, (node, 0))
             first_ms = scraped.points[0][0]
             if (
@@ -119,13 +119,13 @@ class NodeNames:
 
     def name_of(self, labels: SeriesLabels, samples: int = 1) -> str:
         """Return the node's name; empty where no record may carry it: then ``samples`` are ``refused``."""
-        node = self._node_of(labels)
+        node = self.node_of(labels)
         if len(node) <= _MOST_LETTERS and _NODE.match(node):
             return node
         self.refused[node] += samples
         return ""
 
-    def _node_of(self, labels: SeriesLabels) -> str:
+    def node_of(self, labels: SeriesLabels) -> str:
         """Return the node as the scrape configuration says it, as the exporter does if it can know it, or by
         the address."""
         if node := _first(labels, _BY_SCRAPE):

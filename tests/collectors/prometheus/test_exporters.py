@@ -10,7 +10,7 @@ from collectors.prometheus.dcgm.merge import merge_exporters
 from collectors.prometheus.identity.exporters import Exporters
 from collectors.prometheus.identity.labels import Workload
 from collectors.prometheus.series import ScrapedSeries
-from tests.support.data.prometheus_samples import pod_info
+from tests.support.data.prometheus_samples import CID, SLICE, pod_info
 
 GPU = {"gpu": "0", "UUID": "GPU-1", "Hostname": "gpu-a"}
 USER = {"namespace": "team", "pod": "bert-0", "container": "main"}
@@ -124,6 +124,47 @@ def test_a_container_that_two_jobs_scrape_is_there_once() -> None:
     found = AnswerReader().read({"containers": [own, kubelet, apart]})["containers"]
     assert [dict(one.points) for one in found] == [EVERY_15, SEVEN_LATER]
     assert [one.labels["job"] for one in found] == ["kubelet", "cadvisor"]
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        {"job": "annotated", "instance": "10.0.0.5:9100", "app": "node-exporter"},
+        {"job": "node-exporter", "instance": "10.0.0.5:9101"},
+        {"job": "node-exporter", "instance": "10.0.0.5:9100", "prometheus": "monitoring/other"},
+    ],
+)
+def test_a_node_that_two_scrapes_measure_counts_once(second: dict[str, str]) -> None:
+    def scraped(labels: dict[str, str]) -> list[ScrapedSeries]:
+        values = {
+            ("node_network_receive_bytes_total", "eth0", ""): EVERY_15,
+            ("node_cpu_seconds_total", "", "0"): EVERY_15,
+            ("node_uname_info", "", ""): dict.fromkeys(EVERY_15, 1.0),
+        }
+        return [
+            ScrapedSeries(
+                {"__name__": name, "device": device, "cpu": cpu, "nodename": "gpu-a", **labels},
+                tuple(points.items()),
+            )
+            for (name, device, cpu), points in values.items()
+        ]
+
+    first = {"job": "node-exporter", "instance": "10.0.0.5:9100", "pod": "node-exporter-x"}
+    hosts = AnswerReader().read({"hosts": [*scraped(second), *scraped(first)]})["hosts"]
+    assert sorted(one.labels["__name__"] for one in hosts) == [
+        "node_cpu_seconds_total", "node_network_receive_bytes_total", "node_uname_info"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", [{}, {"id": f"{SLICE}/cri-containerd-{CID}.scope"}])
+def test_a_container_counts_once_whatever_labels_a_scrape_adds(path: dict[str, str]) -> None:
+    name, of = "container_cpu_usage_seconds_total", {"node": "gpu-a", **USER, **path}
+    kubelet = {"job": "kubelet", "instance": "10.0.0.5:10250", "endpoint": "https-metrics", "cpu": "total"}
+    mapped = {"job": "kubernetes-nodes-cadvisor", "instance": "gpu-a", "kubernetes_io_arch": "amd64"}
+    every = [
+        ScrapedSeries({"__name__": name, **of, **more}, tuple(EVERY_15.items())) for more in (kubelet, mapped)
+    ]
+    assert len(AnswerReader().read({"containers": every})["containers"]) == 1
 
 
 def test_an_answer_without_gpus_has_none() -> None:

@@ -8,12 +8,14 @@ from pathlib import Path
 
 _MEGABIT = 1_000_000 // 8  # sysfs has the speed in megabits a second
 
-# Their bytes pass a physical interface too, or never leave the machine.
-_VIRTUAL = re.compile(
+# Their bytes pass another interface beside them, or never leave the machine or pod.
+_INNER = re.compile(
     r"lo|(?:veth|docker|br-|virbr|vnet|tap|tun|cni|cbr|cali|lxc|lxd|cilium|flannel|vxlan|geneve|weave|ovs|"
-    r"kube-|nodelocaldns|dummy|ifb|bond|team|wg|tailscale|sit|gre|ip6|podman|macvtap|ipvlan|macvlan).*"
+    r"kube-|k6t-|nodelocaldns|dummy|ifb|bond|team|wg|tailscale|sit|gre|ip6|podman).*"
     r"|br\d+|.+\.\d+"
 )
+# Below another interface of the host, also where they are in a pod: there no other one counts their bytes.
+_BELOW_HOSTS = re.compile(r"(?:macvtap|ipvlan|macvlan).*")
 
 
 def interface_bytes(text: str) -> dict[str, tuple[int, int]]:
@@ -37,19 +39,21 @@ def physical(names: Iterable[str], host_root: str) -> frozenset[str]:
     hardware = frozenset(name for name in known if (folder / name / "device").exists())
     above = {name: (folder / name / "master").resolve().name for name in hardware}
     counted = (name for name in hardware if above[name] not in hardware)
-    return frozenset(counted) or frozenset(name for name in known if not _is_virtual(name))
+    return frozenset(counted) or frozenset(
+        name for name in known if not _is_inner(name) and not _BELOW_HOSTS.fullmatch(name)
+    )
 
 
 def of_pod(bytes_by_name: dict[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
     """Return the interfaces of a pod's own network that lead out of it: not those of containers, machines and
     tunnels in it, whose bytes pass another one. Where each looks like that, all but the loopback."""
-    outer = {name: counts for name, counts in bytes_by_name.items() if not _is_virtual(name)}
+    outer = {name: counts for name, counts in bytes_by_name.items() if not _is_inner(name)}
     return outer or {name: counts for name, counts in bytes_by_name.items() if name != "lo"}
 
 
 @lru_cache(1024)
-def _is_virtual(name: str) -> bool:
-    return _VIRTUAL.fullmatch(name) is not None
+def _is_inner(name: str) -> bool:
+    return _INNER.fullmatch(name) is not None
 
 
 def speed(names: Iterable[str], host_root: str) -> int | None:

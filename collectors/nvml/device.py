@@ -96,6 +96,7 @@ class Device:
         self.ref = ref
         self.query.handle, self.query.label = ref.handle, ref.label
         self._static.clear()
+        self._model = None  # drivers call it differently
         self.query.forget("gpm", "gpm_sample", "mig_util")
         self._gpm.forget()
         self._fields.forget()

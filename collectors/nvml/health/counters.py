@@ -102,7 +102,9 @@ class HealthReader:
         wanted = [key for key in keys if _number(key) not in self._unsupported]
         if not wanted:
             return {}
-        answers = query.ask("health", gate.field_values(wanted)) or []
+        answers = query.ask("health", gate.field_values(wanted))
+        if answers is None:
+            return dict.fromkeys(wanted)
         values: dict[Key, int | None] = {}
         refused: set[int] = set()
         for key, answer in zip(wanted, answers, strict=False):

@@ -204,6 +204,8 @@ def test_hardware_below_other_hardware_counts_once(tmp_path: Path) -> None:
     [
         ("lo eth0", "eth0"),
         ("lo eth0 net1", "eth0 net1"),
+        ("lo eth0 macvlan1 ipvlan0", "eth0 macvlan1 ipvlan0"),  # Multus, by the name in the annotation
+        ("lo eth0 k6t-eth0 tap0", "eth0"),  # KubeVirt
         ("lo tunl0 eth0 docker0 veth12ab", "eth0"),  # Docker in a pod
         ("lo tap0", "tap0"),  # podman without root
         ("lo", ""),

@@ -157,6 +157,20 @@ def test_a_sum_of_which_a_part_could_not_be_read_is_no_other_sum(tmp_path: Path)
     ]  # fmt: skip
 
 
+def test_totals_of_links_that_could_not_be_read_once_are_no_other_sum(tmp_path: Path) -> None:
+    values: dict[int | str, Signal] = {38: 7, 45: 1, "161 scope=3": 2}
+    steady = FakeGpu(uuid="GPU-a", fields=values)
+    broken = FakeGpu(uuid="GPU-a", fields=values, errors={"nvmlDeviceGetFieldValues": "TIMEOUT"})
+    told = []
+    with Probe(tmp_path, world(steady)) as probe:
+        for gpu in (steady, broken, steady):
+            probe.world(world(gpu))
+            told.append([probe.tick(after_s=600) for _ in range(6)])
+    states = [[event.counters for answer in answers for event in answer.events][-1] for answers in told]
+    assert [state.nvlink_errors for state in states if state] == [8, None, 8]
+    assert incidents([answer for answers in told for answer in answers]) == []
+
+
 def test_what_a_gpu_is_is_read_anew_when_the_library_was_opened_anew(tmp_path: Path) -> None:
     # Such as its mode of ECC, which another one waits for a reset; its handle may be that of before.
     with Probe(tmp_path, world()) as probe:

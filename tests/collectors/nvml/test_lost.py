@@ -113,10 +113,11 @@ def test_another_driver_is_asked_for_what_the_one_before_refused(tmp_path: Path)
         before = probe.tick().gpu
         probe.world(Scenario(errors={"*": "DRIVER_NOT_LOADED"}))
         probe.tick()
-        probe.world(Scenario(driver="580.1", gpus=[A]))
+        probe.world(Scenario(driver="580.1", gpus=[FakeGpu(uuid=A.uuid, name="NVIDIA H200 NVL")]))
         after = probe.tick(after_s=60).gpu
     assert before.temp_c is None
     assert after.temp_c is not None
+    assert after.model == "NVIDIA H200 NVL"  # which drivers call otherwise
 
 
 def test_a_driver_that_lists_a_new_gpu_at_once(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import argparse
 
 from dutycycle.cli import arguments
-from dutycycle.cli.garbage import collect_rarely, drop_pages, importing, share_heap
+from dutycycle.cli.garbage import collect_rarely, importing, share_heap
 from dutycycle.cli.service import run_service
 from dutycycle.contract.settings.groups import Settings
 
@@ -36,5 +36,4 @@ def run(_args: argparse.Namespace, settings: Settings) -> int:
             request_topics(settings)
         from streams.service import run as stream
     collect_rarely()
-    drop_pages("libllvmlite")
     return run_service(stream, "stream", settings)

@@ -176,6 +176,10 @@ class PodRow(SubjectRow):
         """Return the metric that counts most."""
         return "cpu_util_pct" if self.gpu_util_max is None else "gpu_util_pct"
 
+    def is_overdue(self, now_ms: int) -> bool:
+        """Tell whether both sources have fallen silent."""
+        return now_ms > max(self.gpus_until_ms, self.cgroups_until_ms)
+
     def fall_silent(self) -> None:
         """Forget the figures of now; its maxima stay."""
         super(PodRow, self).fall_silent()

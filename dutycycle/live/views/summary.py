@@ -28,10 +28,12 @@ def _parts(state: LiveState) -> Iterator[Line]:
         util = mean_util(gpus)
         mean = "" if util is None else f" {util:.0f} %"
         yield [(f"{len(gpus)} GPU{'s' * (len(gpus) > 1)}", ""), (mean, util_style(util))]
-        known = [gpu.now for gpu in gpus if gpu.now.mem_used_bytes is not None]
-        used, total = (sum_of_known(getattr(gpu, name) for gpu in known)
-                       for name in ("mem_used_bytes", "mem_total_bytes"))  # fmt: skip
-        if used is not None and total:
+        memories = [
+            (gpu.now.mem_used_bytes, gpu.now.mem_total_bytes) for gpu in gpus
+            if gpu.now.mem_used_bytes is not None and gpu.now.mem_total_bytes
+        ]  # fmt: skip
+        if memories:
+            used, total = map(sum, zip(*memories, strict=True))
             yield [(f"{used / GIB:.0f}/{total / GIB:.0f} GiB", "")]
         watts = sum_of_known(gpu.now.power_w for gpu in gpus)
         if watts is not None:

@@ -262,6 +262,19 @@ def test_what_only_a_silent_source_tells_of_a_pod_is_not_known(
     assert (pod.cpu_max, pod.gpu_util_max) == (50.5, 41)
 
 
+def test_a_source_that_is_sampled_seldom_goes_on_when_a_faster_one_falls_silent() -> None:
+    seldom = nvml(9, 1000) | {"interval_ms": 30_000}
+    state = fed(("nvml-samples", "a", seldom), ("cgroup-samples", "a", cgroup(2000)))
+    state.at(60_000)
+    assert [(pod.is_silent, pod.cpu, pod.gpu_util) for pod in state.pods()] == [(False, None, 41)]
+
+
+def test_a_pod_whose_gpus_nobody_sampled_is_not_said_to_use_none() -> None:
+    state = fed(("cgroup-samples", "a", cgroup()), ("pods", "p", POD | {"gpu_request": 4}))
+    (pod,) = state.pods()
+    assert of_gpus(*gpus_held(pod)) == [("4", "")]
+
+
 def test_a_gpu_of_which_a_pods_use_is_not_known_is_not_unused() -> None:
     process = {"pid": 7, "pod_uid": "p"}
     state = fed(("nvml-samples", "a", nvml(None, processes=[process])), ("pods", "p", POD))
@@ -276,6 +289,7 @@ def test_memory_of_a_gpu_that_does_not_tell_it_is_not_free() -> None:
     sample = nvml(50)
     (gpu,) = sample["gpus"]
     sample["gpus"].append(gpu | {"uuid": "GPU-2", "index": 1, "mem_used_bytes": None})
+    sample["gpus"].append(gpu | {"uuid": "GPU-3", "index": 2, "mem_total_bytes": None})
     assert ("3/141 GiB", "") in summary(fed(("nvml-samples", "a", sample)), "t")
 
 

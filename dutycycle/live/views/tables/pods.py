@@ -16,8 +16,10 @@ def gpus_held(row: PodRow) -> tuple[int | None, int]:
     """Return on how many GPUs it ever worked, None where that is not known of all, and how many it has or
     asks for."""
     asked = row.identity.gpu_request if row.identity is not None else None
+    held = max(len(row.gpus), round(asked or 0))
     used = [worked for worked in row.gpus.values() if worked is not None]
-    return sum(used) if len(used) == len(row.gpus) else None, max(len(row.gpus), round(asked or 0))
+    is_known = len(used) == len(row.gpus) and (row.gpus or not held)
+    return sum(used) if is_known else None, held
 
 
 def of_gpus(used: int | None, held: int) -> Line:

@@ -54,7 +54,25 @@ def pods_of(
     or what a resource claim asks for. A template counts by itself where none of them makes pods.
     """
     asked = _pods_of(document, namespace, documents)
-    return replace(asked, pods=[_with_claims(pod, documents) for pod in asked.pods])
+    pods = [replace(pod, refused=pod.refused or tuple(_refused_programs(pod.spec))) for pod in asked.pods]
+    return replace(asked, pods=[_with_claims(pod, documents) for pod in pods])
+
+
+def _refused_programs(spec: Spec) -> Iterator[str]:
+    """Yield a sentence for each image, command and argument of a pod that the API server refuses, as it is no
+    text, and for what is no container."""
+    for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
+        if not isinstance(container, Mapping):
+            yield f"{container!r}, which is no container"
+            continue
+        for key in ("image", "command", "args"):
+            value = container.get(key)
+            if value is None:
+                continue
+            # The command of a kind of others' may be one text.
+            for part in value if isinstance(value, list) and key != "image" else [value]:
+                if not isinstance(part, str):
+                    yield f"{key} of container {container.get('name')}: {part!r} is no text: put it in quotes"
 
 
 def _with_claims(pod: AskedPod, documents: Sequence[ManifestDocument]) -> AskedPod:
@@ -110,11 +128,11 @@ def _specs(
             yield role, part, path, part, annotations
             return
         if isinstance(part.get("image"), str):
-            stated = {"resources": resources} if resources else {}
-            yield role, {"containers": [{**stated, **part}]}, path, part, annotations
+            container = {**({"resources": resources} if resources else {}), **part}
+            yield role, {"containers": [container]}, path, container, annotations
             return
         steps = part.get("steps")
-        if isinstance(steps, list) and any(isinstance(step, Mapping) and "image" in step for step in steps):
+        if isinstance(steps, list) and any("image" in _object(step) for step in steps):
             yield role, {"containers": steps}, path, part, annotations
             return
         annotations = _annotations(part) or annotations
@@ -143,7 +161,10 @@ def _spark(spec: Spec, namespace: str) -> Iterator[AskedPod]:
     for role in ("driver", "executor"):
         part = _object(application.get(role))
         gpu, cores = _object(part.get("gpu")), "coreRequest" if part.get("coreRequest") else "cores"
-        asked = {gpu.get("name"): (gpu.get("quantity"), "gpu.quantity"), "cpu": (part.get(cores), cores)}
+        asked = {
+            str(gpu.get("name") or ""): (gpu.get("quantity"), "gpu.quantity"),
+            "cpu": (part.get(cores), cores),
+        }
         requests = {name: amount for name, (amount, _) in asked.items() if name and amount is not None}
         refused = [
             sentence for name, (amount, key) in asked.items() if name
@@ -167,11 +188,14 @@ def _train_job(spec: Spec, namespace: str, documents: Sequence[ManifestDocument]
     if runtime is not None:
         refused = _refused(trainer, "spec.trainer")
         pods = [
-            AskedPod(role, namespace, _with_trainer(pod, stated), refused=refused)
+            AskedPod(
+                role, namespace, _with_trainer(pod, stated),
+                refused=(*refused, *_refused(pod, f"{runtime}: {role}")),
+            )
             if is_trainer
             else AskedPod(role, namespace, pod, refused=_refused(pod, f"{runtime}: {role}"))
             for role, pod, is_trainer in _of_runtime(runtime.spec)
-        ]
+        ]  # fmt: skip
         return AskedPods(pods, None if pods else f"{runtime.where}: {runtime} has no pod template")
     where = (
         f"its {kind} {name} is not in these files: kubectl get {kind.lower()} {name} -o yaml > runtime.yaml, "
@@ -186,22 +210,23 @@ def _train_job(spec: Spec, namespace: str, documents: Sequence[ManifestDocument]
 
 def _of_runtime(spec: Spec) -> Iterator[tuple[str, Spec, bool]]:
     """Name and pod spec of each of its jobs, and whether the trainer runs in it."""
-    jobs = ((spec.get("template") or {}).get("spec") or {}).get("replicatedJobs") or ()
-    for job in jobs:
-        template, role = job.get("template") or {}, str(job.get("name") or "")
-        labels = (template.get("metadata") or {}).get("labels") or {}
+    jobs = _object(_object(spec.get("template")).get("spec")).get("replicatedJobs")
+    for job in map(_object, jobs if isinstance(jobs, list) else ()):
+        template, role = _object(job.get("template")), str(job.get("name") or "")
+        labels = _object(_object(template.get("metadata")).get("labels"))
         for _, pod, *_ in _specs(template, role, "", annotations={}):
             yield role, pod, labels.get(_STEP, "") == "trainer" or role == _TRAINER
 
 
 def _with_trainer(pod: Spec, stated: Spec) -> Spec:
     containers = pod["containers"]
-    names = [container.get("name") for container in containers]
+    names = [_object(container).get("name") for container in containers]
     place = names.index(_TRAINER) if _TRAINER in names else 0
     return {
         **pod,
         "containers": [
-            container | stated if at == place else container for at, container in enumerate(containers)
+            {**_object(container), **stated} if at == place else container
+            for at, container in enumerate(containers)
         ],
     }
 

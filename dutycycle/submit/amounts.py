@@ -49,7 +49,7 @@ def refused_amount(resource: str, text: Any, path: str) -> Iterator[str]:
         yield f"{path}: {str(text)!r} is no quantity: write 500m, 2, 1Gi"
     elif amount < 0:
         yield f"{path}: {str(text)!r} is below 0"
-    elif _is_counted(resource) and amount % 1:
+    elif _is_counted(resource) and amount != amount.to_integral_value():
         yield f"{path}: {str(text)!r} is no whole number, and {resource} is counted"
 
 
@@ -60,6 +60,8 @@ def _of_requirements(requirements: Mapping[str, Any], path: str) -> Iterator[str
             yield f"{path}.{what}: {amounts!r} names no resources: write cpu: 2, memory: 1Gi"
             return
         for resource, text in amounts.items():
+            if not isinstance(resource, str):
+                yield f"{path}.{what}: {resource!r} is no name of a resource"
             yield from refused_amount(str(resource), text, f"{path}.{what}.{resource}")
     for resource, text in stated["requests"].items():
         asked, most = parse_quantity(text), parse_quantity(stated["limits"].get(resource))

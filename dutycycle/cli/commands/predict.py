@@ -7,7 +7,6 @@ from typing import Any
 
 from dutycycle.cli import arguments
 from dutycycle.cli.printing import print_json
-from dutycycle.contract.errors import SettingError
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.schedule.asked import advice, prediction_of
 from dutycycle.schedule.pod_specs import pods_of
@@ -21,8 +20,6 @@ EXAMPLE = """dutycycle predict job.yaml
 dutycycle predict job.yaml --namespace ml
 dutycycle predict job.yaml --format json | jq '.[].figures.gpu_mem_bytes'"""
 SETTINGS: tuple[str, ...] = ()
-_ODD = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What an object may raise that has a number where its kind has a text, or a text for a list."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,15 +38,11 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     url = settings.records or default_records_url()
     documents = read_documents(args.files, templates=True)
     makers = [document for document in documents if document.has_pods]
-    answers: list[dict[str, Any]] = []
-    for document in makers or [document for document in documents if document.is_template]:
-        try:
-            answers += _answers(document, args.namespace, documents, url)
-        except _ODD as error:
-            raise SettingError(
-                f"{document.where}: {document} is none that the API server takes: {type(error).__name__}: "
-                f"{error}; kubectl apply --dry-run=server -f says where"
-            ) from error
+    answers = [
+        answer
+        for document in makers or [document for document in documents if document.is_template]
+        for answer in _answers(document, args.namespace, documents, url)
+    ]
     answers += [
         {
             "kind": document.kind, "name": document.written_name,

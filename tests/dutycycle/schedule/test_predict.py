@@ -202,15 +202,6 @@ def test_the_whole_way_from_the_database(tmp_path: Path, capsys: pytest.CaptureF
     assert "no prediction: no pod like it has ended in namespace default" in capsys.readouterr().out
 
 
-def test_an_object_that_cannot_be_one_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "job.yaml").write_text(POD.replace("train:1", "1.5"))
-    url = f"sqlite:///{tmp_path}/records.db"
-    with RecordsWriter(url) as writer:
-        writer.write("pod-peaks", encode(peaks(pod("p"), 10.0)))
-    assert main(["predict", str(tmp_path / "job.yaml"), "--records", url]) == 2
-    assert "job.yaml, object 1: pod/new is none that the API server takes" in capsys.readouterr().err
-
-
 def test_a_run_is_like_those_of_its_job_with_other_images(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -348,7 +339,20 @@ IN_POD = "spec.containers[0].resources.limits"
          ["spec.initContainers[0].resources.limits.cpu: '-1' is below 0"]),
         ("Pod", "{containers: [{image: x, resources: big}]}", ["spec.containers[0].resources: 'big'"]),
         ("Pod", "{containers: [x]}", ["spec.containers: ['x'] is no list of containers"]),
+        ("Pod", LIMITS % "8: 1", ["spec.containers[0].resources.limits: 8 is no name of a resource"]),
+        ("Pod", "{containers: [{name: a, image: 1.5}]}", ["image of container a: 1.5 is no text"]),
+        ("Pod", "{containers: [{name: a, image: x, args: [--seed, 99999999999999999999]}]}",
+         ["args of container a: 99999999999999999999 is no text"]),
+        ("Pod", "{containers: [{name: a, image: x, command: {1: 2}}]}",
+         ["command of container a: {1: 2} is no text"]),
+        ("TaskRun", "{taskSpec: {steps: [{name: a, image: 1.5}]}}", ["image of container a: 1.5 is no text"]),
+        ("TaskRun", "{taskSpec: {steps: [{image: x}, 5]}}", ["5, which is no container"]),
+        ("DynamoGraphDeployment", "{services: {W: {resources: {limits: 5}, main: {image: x}}}}",
+         ["spec.services.W.main.resources.limits: 5 names no resources"]),
+        ("SparkApplication", "{driver: {image: 1.5}}", ["image of container driver: 1.5 is no text"]),
+        ("TrainJob", "{trainer: {image: 1.5}}", ["image of container node: 1.5 is no text"]),
         ("Pod", "{containers: [{image: x}], initContainers: {a: b}}", ["spec.initContainers: {'a': 'b'}"]),
+        ("Pod", "{containers: [{image: x}], initContainers: 5}", ["spec.initContainers: 5"]),
         ("PyTorchJob", "{pytorchReplicaSpecs: {Master: {template: {spec: %s}}}}" % (LIMITS % "cpu: x"),
          ["spec.pytorchReplicaSpecs.Master.template.spec.containers[0].resources.limits.cpu: 'x' is no"]),
         ("RayJob", "{rayClusterSpec: {workerGroupSpecs: [{groupName: a, template: {spec: %s}}]}}"

@@ -14,7 +14,7 @@ from dutycycle.contract.units import JOULES_PER_KWH, sum_of_known, weighted_mean
 from dutycycle.report.charts.cycles import SeriesCycles, cycles_of
 from dutycycle.report.gather import Gathered, Plain
 from dutycycle.report.view import GpuView, HostView, View, insights_of
-from dutycycle.traces.frames import Floats, FrameTicks, at_once
+from dutycycle.traces.frames import Floats, FrameTicks, at_once, between_known
 from dutycycle.traces.processes import TracedProcess, figures, most_steps, named
 from dutycycle.words import bytes_text, decimal_bytes, evidence_figures, kind_words, short_duration
 
@@ -218,20 +218,21 @@ def _use(gathered: Gathered, view: View, place: int) -> GpuUse:
 def _energy_of(gpu: GpuView) -> tuple[float | None, float]:
     """Return the energy of a GPU's ticks in the view, counted as in the ledger, None where nothing measured
     it; and of how many seconds it is. Between them the counter goes on, for others; while it cannot be read,
-    too, so that of a GPU with a counter it is of all."""
+    too, so that it is of all from when it is read first to when it is read last."""
     whole = gpu.traced.frame.between(int(gpu.ticks.times[0]), int(gpu.ticks.times[-1]))
     energy_j: float | None = None
     carried = (nan, 0.0, 0.0, nan, 0.0)
+    of_view = np.isin(whole.times, gpu.ticks.times)
     for counter_j, power_w, seconds, counts in zip(
-        whole["energy_j"].tolist(), whole["power_w"].tolist(), whole.lasted_s.tolist(),
-        np.isin(whole.times, gpu.ticks.times).tolist(), strict=True,
+        whole["energy_j"].tolist(), whole["power_w"].tolist(), whole.lasted_s.tolist(), of_view.tolist(),
+        strict=True,
     ):  # fmt: skip
         joules, *rest = joules_of_tick(counter_j, power_w, seconds, *carried)
         carried = (rest[0], rest[1], rest[2], rest[3], rest[4])
         if counts and not isnan(joules):
             energy_j = (energy_j or 0.0) + joules
-    is_metered = np.isfinite(gpu.ticks["power_w"]) | (gpu.ticks["energy_j"] > 0).any()
-    return energy_j, 0.0 if energy_j is None else float(gpu.ticks.lasted_s[is_metered].sum())
+    is_metered = np.isfinite(whole["power_w"]) | between_known(whole["energy_j"] > 0)
+    return energy_j, 0.0 if energy_j is None else float(gpu.ticks.lasted_s[is_metered[of_view]].sum())
 
 
 def of_peak(ticks: FrameTicks, model: str | None) -> Floats:

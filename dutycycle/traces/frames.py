@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
 _NAN = float("nan")
 
 
@@ -41,7 +42,7 @@ class Frame:
         chosen = np.zeros(len(times), np.bool_)
         for first_ms, last_ms in spans:
             chosen |= (times >= first_ms) & (times <= last_ms)
-        among = np.maximum.accumulate(chosen) & np.maximum.accumulate(chosen[::-1])[::-1]
+        among = between_known(chosen)
         steps = np.diff(times[among], prepend=times[among][:1])
         step_ms = int(np.median(steps[1:])) if len(steps) > 1 else 0
         steps[:1] = step_ms
@@ -175,6 +176,12 @@ def aligned(parts: Iterable[FrameTicks], column: str, first_ms: int, last_ms: in
     return np.array(rows).reshape(len(rows), count)
 
 
+def between_known(known: Flags) -> Flags:
+    """Tell along the last axis which steps lie between the first that is known and the last, both included."""
+    since, until = np.logical_or.accumulate(known, axis=-1), known[..., ::-1]
+    return np.asarray(since & np.logical_or.accumulate(until, axis=-1)[..., ::-1])
+
+
 def mean_of_known(rows: Floats) -> Floats:
     """Give each step's mean over what is known of ``rows``, shape (subjects, steps); NaN where nothing is."""
     return _over_known(np.nanmean, rows)
@@ -184,11 +191,8 @@ def total_of_known(rows: Floats) -> Floats:
     """Give each step's sum in the same way. While a row is not known between its first value and its last, it
     counts with its mean: it is not known to be 0."""
     known = np.isfinite(rows)
-    is_between = (
-        np.logical_or.accumulate(known, axis=1) & np.logical_or.accumulate(known[:, ::-1], axis=1)[:, ::-1]
-    )
     filled = rows.copy()
-    for row, missing in zip(filled, is_between & ~known, strict=True):
+    for row, missing in zip(filled, between_known(known) & ~known, strict=True):
         if missing.any():
             row[missing] = np.nanmean(row)
     return np.where(known.any(axis=0), _over_known(np.nansum, filled), np.nan)

@@ -164,8 +164,10 @@ class Listener:
                 return web.Response(status=503, text=f"{role.name}: {waits}\n")
             try:
                 response: web.StreamResponse = await handler(request)
-            except ConnectionError:  # who asked waits no longer; this answer reaches nobody
-                return web.Response(status=400)
+            except ConnectionError:
+                if request.transport is not None:  # it is another's connection that broke
+                    raise
+                return web.Response(status=400)  # who asked waits no longer; this answer reaches nobody
             return response
 
         return answer

@@ -132,6 +132,26 @@ def test_cost_and_energy_that_nobody_tells_are_not_0() -> None:
     assert figures["GPU energy"] == "36.0 kJ of 60 GPU-s of which that is known"
 
 
+@pytest.mark.parametrize(
+    ("read", "known"),
+    [(range(60), ""), (range(30, 60), " of 30 GPU-s of which that is known"), ((0, *range(40, 60)), ""),
+     (range(15), " of 15 GPU-s of which that is known")],
+    ids=["all the time", "from the middle on", "not for a while", "no more"],
+)  # fmt: skip
+def test_energy_by_a_counter_is_known_from_when_it_was_read(read: Sequence[int], known: str) -> None:
+    samples = [
+        nvml(at, [gpu(0, **({"energy_j": 5000.0 + 100 * at} if at in read else {}))],
+             ts_ms=1000 * (1_770_000_000 + at))
+        for at in range(60)
+    ]  # fmt: skip
+    gathered = gather_records(
+        [record("nvml-samples", "a", sample, at) for at, sample in enumerate(samples)], Settings()
+    )
+    view = view_of(gathered)
+    figures = dict(key_figures(facts_of(gathered, view, Settings()), view))
+    assert figures["GPU energy"].partition("J")[2] == known
+
+
 def test_the_verdict_is_that_of_most_of_the_time_with_its_evidence(facts: Facts) -> None:
     line, _ = headline(facts)
     assert line.startswith("training (")

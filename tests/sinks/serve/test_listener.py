@@ -200,6 +200,35 @@ def test_files_that_are_no_pem_are_named(tmp_path: Path) -> None:
             listener_of([Answering("webhook", broken)], cert=cert, key=key)
 
 
+async def test_a_connection_that_breaks_behind_the_answer_is_an_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Asking(Answering):
+        async def _answer(self, request: web.Request) -> web.Response:
+            raise ConnectionRefusedError("the database")
+
+    role, listen = Asking("webhook"), f"127.0.0.1:{free_port()}"
+    role.routes = [web.post("/webhook", role._answer)]
+    listener = listener_of([role], listen=listen)
+    task = asyncio.create_task(listener.serve())
+    statuses: list[int] = []
+    async with aiohttp.ClientSession() as session:
+
+        async def is_served() -> bool:
+            try:
+                async with session.post(f"http://{listen}/webhook", data=b"x") as response:
+                    statuses.append(response.status)
+            except aiohttp.ClientError:
+                return False
+            return response.status != 503
+
+        await until(is_served)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert statuses[-1] == 500
+    assert "the database" in caplog.text
+
+
 async def test_who_ends_its_question_half_way_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
     """As a scheduler does whose time is up: it closes the connection, and resets nothing."""
     readings: list[str] = []

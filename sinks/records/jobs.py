@@ -411,6 +411,7 @@ def _read(connection: Connection, statement: Select[Any], span: _Span) -> list[M
     """Read rows of jobs, and what these cost in a time by the prices of each hour."""
     rows = _mappings(connection, statement)
     uids = [row["job_uid"] for row in rows]
+    unpriced = {"cost": None, "idle_cost": None, "energy_cost": None}
     costs: dict[str, dict[str, Any]] = {}
     ledgers = (_priced, "hour", span), (usage_days, "day", _days_of(span))
     for ledger, at, of_time in ledgers if uids else ():
@@ -424,18 +425,20 @@ def _read(connection: Connection, statement: Select[Any], span: _Span) -> list[M
         idle_s = case((ledger.c.gpu_known_s > 0, ledger.c.gpu_known_s - ledger.c.gpu_busy_s))
         idle_cost = cost_of_idle(ledger, idle_s)
         of_jobs = (
-            select(_pods.c.job_uid, func.sum(cost).label("cost"), func.sum(idle_cost).label("idle_cost"))
+            select(
+                _pods.c.job_uid, func.sum(cost).label("cost"), func.sum(idle_cost).label("idle_cost"),
+                func.sum(ledger.c.energy_cost).label("energy_cost"),
+            )
             .select_from(_pods)
             .join(ledger, ledger.c.pod_uid == _pods.c.pod_uid)
             .where(_pods.c.job_uid.in_(uids), _during(ledger.c[at], of_time))
             .group_by(_pods.c.job_uid)
-        )
+        )  # fmt: skip
         for priced_row in connection.execute(of_jobs).mappings():
-            added = costs.setdefault(priced_row["job_uid"], {"cost": None, "idle_cost": None})
+            added = costs.setdefault(priced_row["job_uid"], dict(unpriced))
             for name, before in added.items():
                 if priced_row[name] is not None:
                     added[name] = (before or 0.0) + priced_row[name]
-    unpriced = {"cost": None, "idle_cost": None}
     return [row | costs.get(row["job_uid"], unpriced) for row in rows]
 
 

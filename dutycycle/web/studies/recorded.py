@@ -141,6 +141,7 @@ def _facts_of(job: JobUse, record: JobRecord, gpus: Sequence[_LedgerGpu]) -> Fac
     return Facts(
         duration_s=job.lasted_s, gpus=[_use_of(gpu) for gpu in gpus], verdicts=verdicts, cycles=[],
         cost=job.cost, idle_cost=job.idle_cost, incidents=incidents,
+        is_energy_priced=record.row["energy_cost"] is not None,
     )  # fmt: skip
 
 
@@ -295,9 +296,10 @@ def _measures_of(job: JobUse, facts: Facts, gpus: Sequence[_LedgerGpu]) -> Itera
     pace, power = relative_error(means["gpu_util_pct"]), relative_error(means["power_w"])
     both = None if pace is None or power is None else hypot(pace, power)
     energy_j = job.energy_j if facts.is_metered else None
+    cost = job.cost if facts.is_cost_whole else None
     amounts = (
         ("duration_s", job.lasted_s, pace), ("gpu_s", job.gpu_s, pace), ("energy_j", energy_j, both),
-        ("cost", job.cost, both), ("steps_per_min", job.steps_per_min, pace),
+        ("cost", cost, both), ("steps_per_min", job.steps_per_min, pace),
     )  # fmt: skip
     for id_, value, share in amounts:
         if value is not None:

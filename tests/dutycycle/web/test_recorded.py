@@ -14,9 +14,11 @@ from dutycycle.contract.records.pods import JobRef
 from dutycycle.contract.settings.load import load
 from dutycycle.measures.change import change
 from dutycycle.report.charts.chart import Chart
+from dutycycle.report.facts import key_figures
 from dutycycle.report.page import ServedPage, html_of
 from dutycycle.web.about import address_of
 from dutycycle.web.studies.recorded import recorded_run
+from sinks.records.prices import PriceList
 from sinks.records.rollup import Retention
 from sinks.records.rows import rows_of
 from tests.support.data.prometheus_history import history
@@ -108,6 +110,20 @@ def test_runs_of_hours_are_told_apart_by_what_differs_between_their_hours(record
     util = chart_of(first, "gpu-util")
     assert [line.name for line in util.lines] == ["GPU-gpu-a"], "of the other nothing is known"
     assert len(first.report.view.gpus) == 2
+
+
+@pytest.mark.parametrize(
+    ("prices", "cost", "is_compared"),
+    [(PriceList(gpu_hour=2.0), "12.00, idle 3.00", True), (PriceList(kwh=2.0), "≥ 1.50", False)],
+    ids=["of a GPU hour", "of a kWh"],
+)
+def test_a_cost_that_lacks_energy_says_so_and_is_not_compared(
+    records_url: str, prices: PriceList, cost: str, is_compared: bool
+) -> None:
+    write_run(records_url, "j1", START_MS, [0.5] * 3, prices=prices)
+    run = report_on(records_url, "j1")
+    assert dict(key_figures(run.report.facts, run.report.view))["Cost"] == cost
+    assert ("cost" in run.measures, "energy_j" in run.measures) == (is_compared, False)
 
 
 def test_days_that_hours_became_are_drawn_as_days(records_url: str) -> None:

@@ -16,7 +16,7 @@ from dutycycle.report.facts import joules_text, of_peak, seconds_text
 from dutycycle.report.page import Report
 from dutycycle.report.phases import seconds_by_name
 from dutycycle.report.view import GpuView, HostView
-from dutycycle.traces.frames import Floats, aligned, mean_of_known, total_of_known
+from dutycycle.traces.frames import Floats, FrameTicks, aligned, mean_of_known, total_of_known
 from dutycycle.words import bytes_text, decimal_bytes, short_duration
 
 Better = Literal["less", "more", ""]
@@ -178,7 +178,7 @@ class _GriddedRun:
             ("received_bytes", net, "net_rx_bytes_per_s"),
             ("sent_bytes", net, "net_tx_bytes_per_s"),
         ):
-            total = sum_of_known(machine.ticks.total(column) for machine in whose)
+            total = sum_of_known(_amount(machine.ticks, column) for machine in whose)
             if total is not None and total >= _LEAST_BYTES:
                 noise = relative_error(self._mean(whose, column, summed=True))
                 yield name, Measure(total, None if noise is None else noise * total)
@@ -207,6 +207,13 @@ class _GriddedRun:
 
     def _blocks(self, values: Floats) -> Floats:
         return blocks_of(values, None if self._period_s is None else self._period_s / self._tick_s)
+
+
+def _amount(ticks: FrameTicks, column: str) -> float | None:
+    """Return how much a rate a second came to over a machine's life; while it is not known, it counts with its
+    mean. None where it was never measured."""
+    mean = ticks.mean(column)
+    return None if mean is None else mean * (ticks.life[1] - ticks.life[0]) / 1000
 
 
 def _times(measure: Measure, factor: float) -> Measure:

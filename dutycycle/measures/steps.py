@@ -57,11 +57,7 @@ def step_measures(report: Report, cycle: Measure | None) -> Iterator[tuple[str, 
         yield "samples_per_s", rates["sample"]
     if not report.view.is_of_one:
         return
-    lives = (
-        (int(gpu.ticks.times[0]) - max(gpu.ticks.step_ms, 1), int(gpu.ticks.times[-1]), 1.0)
-        for gpu in report.view.gpus
-    )
-    if (gpus := at_once(lives)) is not None:
+    if (gpus := at_once((*gpu.ticks.life, 1.0) for gpu in report.view.gpus)) is not None:
         yield "gpu_s_per_step", product(step, Measure(gpus, 0.0))
     if (power := power_at_work(report, cycle)) is not None and power.value:
         yield "energy_j_per_step", product(step, power)

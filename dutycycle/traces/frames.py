@@ -71,6 +71,12 @@ class FrameTicks:
     def __getitem__(self, name: str) -> Floats:
         return self.values[name]
 
+    @property
+    def life(self) -> tuple[int, int]:
+        """Return from when to when it was there, in Unix milliseconds: the first of its ticks, of which there
+        are some, stands for the time before it."""
+        return int(self.times[0]) - max(self.step_ms, 1), int(self.times[-1])
+
     def total(self, name: str) -> float | None:
         """Return a rate per second over its time: how much in all; None where it was never measured."""
         values = self[name]

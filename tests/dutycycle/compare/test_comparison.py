@@ -171,6 +171,17 @@ def test_what_a_job_moved_that_began_anew_is_not_that_of_the_time_between() -> N
     assert dict(key_figures(report.facts, report.view))["Samples"] == "16 a second in all"
 
 
+@pytest.mark.parametrize("gap", [{}, {"cpu_util_pct": 100.0}], ids=["no sample", "no such figure"])
+def test_what_is_moved_while_it_is_not_measured_counts_too(gap: dict[str, float]) -> None:
+    gathered = Gathered()
+    for at in range(60):
+        figures = gap if 20 <= at < 50 else {"cpu_util_pct": 100.0, "disk_read_bytes_per_s": 1e6}
+        if figures:
+            gathered.sample(record("cgroup-samples", "a", cgroup(at, figures, []), at))
+    measures = measures_of(report_of(gathered, Settings(), "t"))
+    assert measures["read_bytes"].value == pytest.approx(60e6)
+
+
 def test_energy_and_cost_that_are_not_of_all_gpus_are_not_compared() -> None:
     def measured(**fields: float) -> tuple[dict[str, str], set[str]]:
         gathered = Gathered()

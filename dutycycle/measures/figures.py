@@ -210,8 +210,8 @@ class _GriddedRun:
 
 
 def _amount(ticks: FrameTicks, column: str) -> float | None:
-    """Return how much a rate a second came to over a machine's life; while it is not known, it counts with its
-    mean. None where it was never measured."""
+    """Return how much a rate a second came to over a machine's life; while it is not known, it counts with
+    its mean. None where it was never measured."""
     mean = ticks.mean(column)
     return None if mean is None else mean * (ticks.life[1] - ticks.life[0]) / 1000
 

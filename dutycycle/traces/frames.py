@@ -183,7 +183,7 @@ def aligned(parts: Iterable[FrameTicks], column: str, first_ms: int, last_ms: in
 
 
 def between_known(known: Flags) -> Flags:
-    """Tell along the last axis which steps lie between the first that is known and the last, both included."""
+    """Tell along the last axis what lies between the first that is known and the last, both included."""
     since, until = np.logical_or.accumulate(known, axis=-1), known[..., ::-1]
     return np.asarray(since & np.logical_or.accumulate(until, axis=-1)[..., ::-1])
 

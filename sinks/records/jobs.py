@@ -411,7 +411,7 @@ def _read(connection: Connection, statement: Select[Any], span: _Span) -> list[M
     """Read rows of jobs, and what these cost in a time by the prices of each hour."""
     rows = _mappings(connection, statement)
     uids = [row["job_uid"] for row in rows]
-    unpriced = {"cost": None, "idle_cost": None, "energy_cost": None}
+    unpriced: dict[str, Any] = {"cost": None, "idle_cost": None, "energy_cost": None}
     costs: dict[str, dict[str, Any]] = {}
     ledgers = (_priced, "hour", span), (usage_days, "day", _days_of(span))
     for ledger, at, of_time in ledgers if uids else ():

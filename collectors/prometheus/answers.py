@@ -19,6 +19,7 @@ from collectors.prometheus.series import (
     SeriesLabels,
     without_impossible,
     without_second_scrapes,
+    without_server,
 )
 from dutycycle.contract.records.base import RecordBase, written
 from dutycycle.contract.settings.groups import PrometheusSettings
@@ -82,6 +83,7 @@ class AnswerReader:
         self._count_no_numbers(answers, after_ms)
         gpus = self.vocabulary.rename_labels(answers.get("gpus", ()))
         apart = self.clusters.apart({**answers, "gpus": gpus})
+        apart["gpus"] = without_second_scrapes(apart["gpus"], without_server)
         self.vocabulary.learn(apart["gpus"])
         kube = apart.get("kube", ())
         self.exporters.learn_pods(kube)

@@ -14,6 +14,8 @@ from dutycycle.contract.units import printable_text
 _FORGOTTEN_MS = 15 * 60_000
 _REPLICA = re.compile(r"(?:\w*_)?replica_*")
 """Labels that tell apart the Prometheus servers that scrape the same targets; Thanos and Mimir show them."""
+_OF_SERVER = frozenset({"prometheus", "prometheus_group", "monitor", "tenant_id", "__tenant_id__"})
+"""Usual labels of the Prometheus, or tenant, that a target was scraped for; several may scrape one."""
 _MEMORY = re.compile(
     r"container_memory_working_set_bytes|machine_memory_bytes|node_memory_\w+_bytes"
 ).fullmatch
@@ -165,6 +167,11 @@ def without_second_scrapes(
     """
     groups = _alike(series, key_of)
     return [of[0] if len(of) == 1 else replace(of[0], points=_merged(of)) for of in groups]
+
+
+def without_server(labels: SeriesLabels) -> Hashable:
+    """Return the labels but for those of the server that scraped."""
+    return frozenset((name, text) for name, text in labels.items() if name not in _OF_SERVER)
 
 
 def _alike(

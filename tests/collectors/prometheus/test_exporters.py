@@ -156,6 +156,13 @@ def test_a_node_that_two_scrapes_measure_counts_once(second: dict[str, str]) -> 
     ]  # fmt: skip
 
 
+def test_a_gpu_that_two_servers_scrape_has_each_moment_once() -> None:
+    one = series(UTIL, EVERY_15, **FIRST, **USER, prometheus="monitoring/k8s")
+    two = series(UTIL, SEVEN_LATER, **FIRST, **USER, prometheus="gpus/k8s")
+    gpus = AnswerReader().read({"gpus": [one, two]})["gpus"]
+    assert [dict(found.points) for found in gpus] in ([EVERY_15], [SEVEN_LATER])
+
+
 @pytest.mark.parametrize("path", [{}, {"id": f"{SLICE}/cri-containerd-{CID}.scope"}])
 def test_a_container_counts_once_whatever_labels_a_scrape_adds(path: dict[str, str]) -> None:
     name, of = "container_cpu_usage_seconds_total", {"node": "gpu-a", **USER, **path}

@@ -1,5 +1,6 @@
 """Makes pods and their containers of cAdvisor's metrics. Pure."""
 
+import re
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 
@@ -20,6 +21,8 @@ CONTAINER_SELECTOR = (
     + "|".join([CPU, MEMORY, _LIMIT, PERIODS, THROTTLED, READ, WRITTEN, RECEIVED, SENT, CORES, TOTAL])
     + '"}'
 )
+_STACKED = re.compile(r"(?:/dev/)?(?:dm-|md|sr|zram|loop|ram|zd|drbd|bcache)\d+")
+"""Disks that stand on others, whose bytes are counted there."""
 _MOST_CORES, _MOST_PER_S = 1e5, 1e13
 _NO_LIMIT = 2.0**62
 """A limit of this size is none: version 1 cgroups write almost 2^63 for it."""
@@ -84,15 +87,22 @@ def pod_cgroups(samples: Iterable[NewSample], pod_index: PodIndex) -> Iterator[P
 
 def _container(name: str, samples: list[NewSample]) -> Container:
     memory, limit = value_of(samples, MEMORY), value_of(samples, _LIMIT)
+    all_io = [sample for sample in samples if sample.name in (READ, WRITTEN)]
+    io = of_disks(all_io) or all_io
     return Container(
         id=name,
         cpu_util_pct=cpu_pct(samples),
         cpu_throttled_pct=_throttled_pct(samples),
         mem_used_bytes=rounded(memory),
         mem_limit_bytes=rounded(limit) if limit and limit < _NO_LIMIT else None,
-        io_read_bytes_per_s=rounded(total_per_s(samples, READ)),
-        io_write_bytes_per_s=rounded(total_per_s(samples, WRITTEN)),
+        io_read_bytes_per_s=rounded(total_per_s(io, READ)),
+        io_write_bytes_per_s=rounded(total_per_s(io, WRITTEN)),
     )
+
+
+def of_disks(samples: Iterable[NewSample]) -> list[NewSample]:
+    """Return the samples but for those of disks that stand on others."""
+    return [sample for sample in samples if not _STACKED.fullmatch(sample.labels.get("device", ""))]
 
 
 def cpu_pct(samples: Iterable[NewSample]) -> float | None:

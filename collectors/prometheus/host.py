@@ -2,7 +2,6 @@
 Pure."""
 
 import os
-import re
 from collections.abc import Hashable, Iterable
 
 from collectors.interfaces import physical
@@ -13,6 +12,7 @@ from collectors.prometheus.containers import (
     SENT,
     TOTAL,
     cpu_pct,
+    of_disks,
     total_per_s,
     value_of,
 )
@@ -30,8 +30,6 @@ _METRICS = "|".join([_CPU, _TOTAL, _AVAILABLE, _READ, _WRITTEN, _RECEIVED, _SENT
 HOST_COUNTERS = (_CPU, _READ, _WRITTEN, _RECEIVED, _SENT)
 # Three modes instead of five busy ones; the empty one is for metrics that have no mode.
 HOST_SELECTOR = '{__name__=~"' + _METRICS + '",mode=~"idle|iowait|steal|"}'
-_STACKED = re.compile(r"(?:dm-|md|sr|zram|loop|ram|zd|drbd|bcache)\d+")
-"""Disks that stand on others, whose bytes are counted there."""
 _MOST_IDLE = 1.5
 
 
@@ -43,7 +41,7 @@ def host_part(labels: SeriesLabels) -> Hashable:
 def from_node_exporter(samples: list[NewSample]) -> Host:
     """Return the host from node_exporter's metrics of one node."""
     total, available = value_of(samples, _TOTAL), value_of(samples, _AVAILABLE)
-    disks = [sample for sample in samples if not _STACKED.fullmatch(sample.labels.get("device", ""))]
+    disks = of_disks(samples)
     links = _of_hardware(samples, "device")
     # Sum the speed of all links that ever received anything; absent unless known of each
     values = {(sample.name, sample.labels["device"]): sample.value for sample in links}

@@ -46,7 +46,7 @@ class PodIndex:
         self._unknown: dict[tuple[str, str], tuple[int, int]] = {}
         """Pods without a uid: with which answer each was first asked for, and with which last."""
         self._uids: dict[_Name, str] = {}
-        self._on_host_network: frozenset[str] = frozenset()
+        self._on_host_network: set[str] = set()
 
     def learn_pods(self, infos: Iterable[ScrapedSeries]) -> None:
         """Take ``kube_pod_info`` as it is now; series of other names are left out."""
@@ -58,9 +58,7 @@ class PodIndex:
         for info, uid in named:
             if (who := workload_of(info.labels)) is not None:
                 self._uids[who.namespace, who.pod] = uid
-        self._on_host_network = frozenset(
-            uid for info, uid in named if info.labels.get("host_network") == "true"
-        )
+        self._on_host_network |= {uid for info, uid in named if info.labels.get("host_network") == "true"}
 
     def learn_containers(self, samples: Iterable[NewSample | ScrapedSeries]) -> None:
         """Take what cAdvisor's paths say about names."""

@@ -30,6 +30,7 @@ def test_a_pod_and_its_containers() -> None:
             sample("container_cpu_cfs_throttled_periods_total", 9, 1, **IN_POD),
             sample("container_fs_reads_bytes_total", 9, 100, device="/dev/sda", **IN_POD),
             sample("container_fs_reads_bytes_total", 9, 50, device="/dev/sdb", **IN_POD),
+            sample("container_fs_reads_bytes_total", 9, 150, device="/dev/dm-0", **IN_POD),
             sample("container_fs_writes_bytes_total", 9, 7.4, device="/dev/sda", **IN_POD),
             sample("container_memory_working_set_bytes", 300, **SANDBOX),
             sample("container_memory_working_set_bytes", 5300, id=SLICE, namespace="team", pod="bert-0"),
@@ -93,6 +94,9 @@ def test_a_pod_on_the_host_s_network_has_none_of_its_own() -> None:
     pod_index = PodIndex()
     pod_index.learn_pods([pod_info("bert-0", UID, host_network="true")])
     of = [sample("container_network_receive_bytes_total", 9, 10, interface="eth0", **SANDBOX)]
+    for answer in ([], [pod_info("other", "u2", host_network="false")]):
+        assert list(pod_cgroups(of, pod_index)) == [PodCgroup(uid=UID, qos="burstable")]
+        pod_index.learn_pods(answer)  # kube-state-metrics is away for a while
     assert list(pod_cgroups(of, pod_index)) == [PodCgroup(uid=UID, qos="burstable")]
 
 

@@ -25,6 +25,8 @@ _POD_SLICE = re.compile(rf"(?:.+-)?kubepods(?:-(?P<qos>burstable|besteffort))?-p
 _IN_POD = re.compile(r"(?:(?P<runtime>[a-z][\w.-]*)[-_])?(?P<id>[0-9a-f]{32,64})(?:\.scope)?")
 _CONTAINER = re.compile(r"(?:(?P<runtime>[a-z][\w.-]*)-)?(?P<id>[0-9a-f]{64})(?:\.scope)?")
 _UNIT = re.compile(r".+\.(?:service|scope|socket|mount|swap)")
+SLURM = "slurm"
+"""Is in the name of a folder above its jobs, and is their namespace."""
 _SLURM_JOB = re.compile(r"job_\d+")
 _DELETED = " (deleted)"
 _RUNTIMES = {"docker": "docker", "libpod": "podman", "libpod-payload": "podman"}
@@ -175,9 +177,9 @@ def _made_by(maker: str, container_id: str, path: str) -> CgroupId:
 
 def _unit(parts: list[_PathPart], directories: list[str]) -> CgroupId | None:
     for depth, job in enumerate(directories, 1):
-        if _SLURM_JOB.fullmatch(job) and any("slurm" in above for above in directories[: depth - 1]):
+        if _SLURM_JOB.fullmatch(job) and any(SLURM in above for above in directories[: depth - 1]):
             path = _join(directories, depth)
-            return CgroupId(kind=CgroupKind.UNIT, path=path, name=job, namespace="slurm")
+            return CgroupId(kind=CgroupKind.UNIT, path=path, name=job, namespace=SLURM)
     # What a service makes below itself (Delegate=yes) is the service's own affair.
     units = [part for part in parts if _UNIT.fullmatch(part.name)]
     if not units and parts[-1].name.endswith(".slice"):

@@ -10,7 +10,7 @@ from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 
-from collectors.attribution.cgroup_path import CgroupId, CgroupKind, parse_cgroup_path
+from collectors.attribution.cgroup_path import SLURM, CgroupId, CgroupKind, parse_cgroup_path
 from collectors.files import read_small
 from dutycycle.contract.units import printable_text
 from dutycycle.telemetry.events import ATTRIBUTION_FAILED, Telemetry
@@ -127,12 +127,16 @@ def cgroup_paths(text: str) -> list[str]:
 
 
 def best_of(paths: Iterable[str]) -> CgroupId | None:
-    """Return the most specific of a process's cgroups: on v1 it may be in a container in some hierarchies
-    only."""
+    """Return the most specific of a process's cgroups: on v1 it may be in a container, or a job of Slurm, in
+    some hierarchies only; of a job in the others it is ``slurmd.service``'s."""
     cgroups = [
         cgroup_path for path in dict.fromkeys(paths) if (cgroup_path := parse_cgroup_path(path)) is not None
     ]
-    return max(cgroups, key=lambda cgroup: (_RANK[cgroup.kind], len(cgroup.path)), default=None)
+    return max(cgroups, key=_how_specific, default=None)
+
+
+def _how_specific(cgroup: CgroupId) -> tuple[int, bool, int]:
+    return _RANK[cgroup.kind], cgroup.namespace == SLURM, len(cgroup.path)
 
 
 def printable(text: str) -> str | None:

@@ -148,6 +148,20 @@ def test_the_most_telling_hierarchy_speaks(paths: list[str], kind: CgroupKind) -
     assert best_of(["/", "/"]) is None
 
 
+def test_a_process_of_a_slurm_job_on_v1_is_the_jobs_and_not_the_daemons() -> None:
+    """Slurm leaves it below slurmd.service in the hierarchies that it does not limit."""
+    paths = [
+        "/system.slice/slurmd.service",
+        "/",
+        "/slurm/uid_1/job_3/step_0/task_0",
+        "/slurm/uid_1/job_3/step_0",
+    ]
+    for order in (paths, paths[::-1]):
+        found = best_of(order)
+        assert found is not None
+        assert (found.name, found.path) == ("job_3", "/slurm/uid_1/job_3")
+
+
 def test_this_process_is_somewhere() -> None:
     import os
 

@@ -82,7 +82,8 @@ class CollectorSettings:
     containers: str = _setting(
         "pods",
         parsers.choice("pods", "containers", "all"),
-        "which cgroups to report: Kubernetes pods, also other containers, or systemd units and slices too",
+        "which cgroups to report: Kubernetes pods, also other containers, or jobs of Slurm, "
+        "systemd units and slices too",
     )
     demo: str = _setting(
         "off", parsers.choice("on", "off"), "eight simulated GPUs with known jobs, instead of this machine"

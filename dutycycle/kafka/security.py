@@ -4,7 +4,9 @@ The clients of ``dutycycle.kafka`` and the Faust apps take the same answers from
 """
 
 import ssl
-from typing import Any
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, cast
 
 from aiokafka.abc import AbstractTokenProvider
 
@@ -46,15 +48,49 @@ def ssl_context(settings: Settings) -> ssl.SSLContext | None:
         context = ssl.create_default_context(cafile=settings.tls_ca)
     except ssl.SSLError as error:
         raise SettingError(f"DUTYCYCLE_TLS_CA={settings.tls_ca!r}: holds no PEM certificates") from error
-    if settings.tls_cert is not None:
-        try:
-            context.load_cert_chain(settings.tls_cert, settings.tls_key)
-        except ssl.SSLError as error:
-            raise SettingError(
-                f"DUTYCYCLE_TLS_CERT={settings.tls_cert!r} and DUTYCYCLE_TLS_KEY={settings.tls_key!r}: "
-                "not a PEM certificate and its private key"
-            ) from error
-    return context
+    context.__class__ = _RenewedContext  # the library makes none of a class of ours
+    renewed = cast("_RenewedContext", context)
+    try:
+        renewed.keep(settings.tls_ca, settings.tls_cert, settings.tls_key)
+    except ssl.SSLError as error:
+        raise SettingError(
+            f"DUTYCYCLE_TLS_CERT={settings.tls_cert!r} and DUTYCYCLE_TLS_KEY={settings.tls_key!r}: "
+            "not a PEM certificate and its private key"
+        ) from error
+    return renewed
+
+
+class _RenewedContext(ssl.SSLContext):
+    """Makes each connection with the certificates that lie in the files then: who replaces them renews
+    them."""
+
+    def keep(self, *files: str | None) -> None:
+        """Take authorities, certificate and key from ``files``, None for none. Raises ``OSError``."""
+        self._files = files
+        self._loaded = self._read()
+        _load(self, *files)
+
+    def wrap_bio(self, *args: Any, **options: Any) -> ssl.SSLObject:
+        """Begin a connection, as asyncio does it. Files that cannot be used, such as a key that is not that
+        of the certificate yet, leave what was there before: the broker judges that."""
+        with suppress(OSError):  # an SSLError is one
+            content = self._read()
+            if content != self._loaded:
+                # Tried elsewhere first: a certificate without its key would leave the context with neither.
+                for context in (ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), self):
+                    _load(context, *self._files)
+                self._loaded = content
+        return super().wrap_bio(*args, **options)
+
+    def _read(self) -> list[bytes]:
+        return [Path(file).read_bytes() for file in self._files if file is not None]
+
+
+def _load(context: ssl.SSLContext, ca: str | None, cert: str | None, key: str | None) -> None:
+    if ca is not None:
+        context.load_verify_locations(ca)
+    if cert is not None:
+        context.load_cert_chain(cert, key)
 
 
 class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # the driver has no types

@@ -1,5 +1,8 @@
 """From settings to what a client connects with."""
 
+import asyncio
+import shutil
+import ssl
 from pathlib import Path
 
 import pytest
@@ -8,6 +11,7 @@ from dutycycle.contract.errors import SettingError
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.load import load as load_settings
 from dutycycle.kafka.security import bootstrap_servers, security_kwargs
+from tests.support.servers.kafka.certificates import make_certificate
 
 SASL = {
     "DUTYCYCLE_SASL_MECHANISM": "SCRAM-SHA-512",
@@ -67,3 +71,51 @@ def test_a_file_that_is_no_certificate_is_named(tmp_path: Path, names: list[str]
     files = dict.fromkeys(names, str(tmp_path / "x.pem"))
     with pytest.raises(SettingError, match=f"DUTYCYCLE_{said}=.*x.pem"):
         security_kwargs(load(broker="kafka+ssl://a:1", **files))
+
+
+async def test_certificates_that_are_renewed_in_their_files_are_those_of_the_next_connection(
+    tmp_path: Path,
+) -> None:
+    """A client lives for months: what it began with expires, and its authority may be another one by then."""
+    for name in ("old", "new"):
+        (tmp_path / name).mkdir()
+        make_certificate(tmp_path / name, "leaf", "localhost", "ca")
+    used = {name: str(tmp_path / name) for name in ("ca.crt", "leaf.crt", "leaf.key")}
+    names: list[object] = []
+
+    def lay(folder: str, *files: str) -> None:
+        for file in files:
+            shutil.copyfile(tmp_path / folder / file, used[file])
+
+    async def connect(context: ssl.SSLContext, peer: str) -> None:
+        served = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(tmp_path / peer / "ca.crt"))
+        served.load_cert_chain(tmp_path / peer / "leaf.crt", tmp_path / peer / "leaf.key")
+        served.verify_mode = ssl.CERT_REQUIRED
+
+        async def answer(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(b".")
+            writer.close()
+
+        async with await asyncio.start_server(answer, "127.0.0.1", 0, ssl=served) as server:
+            port = server.sockets[0].getsockname()[1]
+            reader, writer = await asyncio.open_connection(
+                "127.0.0.1", port, ssl=context, server_hostname="localhost"
+            )
+            names.append((peer, await reader.read()))
+            writer.close()
+
+    lay("old", *used)
+    context = security_kwargs(
+        load(
+            broker="kafka+ssl://a:1", tls_ca=used["ca.crt"], tls_cert=used["leaf.crt"],
+            tls_key=used["leaf.key"],
+        )
+    )["ssl_context"]  # fmt: skip
+    await connect(context, "old")
+    with pytest.raises(ssl.SSLError):
+        await connect(context, "new")
+    lay("new", "leaf.crt")  # not with its key yet
+    await connect(context, "old")
+    lay("new", *used)
+    await connect(context, "new")
+    assert names == [("old", b"."), ("old", b"."), ("new", b".")]

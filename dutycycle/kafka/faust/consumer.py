@@ -223,6 +223,8 @@ class ExactConsumer(driver.Consumer):
         self._done: dict[TP, int] = {}
         self._counted_to: dict[TP, int] = {}
         """To where a log had begun later than what was committed of it."""
+        self._fetched: dict[TP, int] = {}
+        """The last offset that was fetched of a partition since it was sought."""
         self._empty_handed = Event()
         self._empty_handed.set()
         self._batches: defaultdict[TP, WeakSet[Message]] = defaultdict(WeakSet)
@@ -294,10 +296,14 @@ class ExactConsumer(driver.Consumer):
         assignment = None if subscription is None else subscription.assignment
         if assignment is None:
             return None
-        places = {tp: read for tp, read in list(self._read_offset.items()) if not self._is_changelog_tp(tp)}
-        ends = {tp: getattr(assignment.state_value(tp), "highwater", None) for tp in places}
-        unread = any((ends[tp] or 0) - (read or 0) > 1 for tp, read in places.items())
-        return f"read to {sum(read or 0 for read in places.values())}" if unread else None
+        states = {tp: assignment.state_value(tp) for tp in assignment.tps if not self._is_changelog_tp(tp)}
+        # By the client's place: behind the last record may lie one that expired, or a transaction's mark.
+        unread = any((state.highwater or 0) > (state._position or 0) for state in states.values()) or any(
+            (self._read_offset.get(tp) or 0) < fetched
+            for tp, fetched in list(self._fetched.items())
+            if tp in states
+        )
+        return f"read to {sum(state._position or 0 for state in states.values())}" if unread else None
 
     def verify_event_path(self, now: float, tp: TP) -> None:
         """Do nothing: Faust only logs here, and takes its times from the monitor; ``behind`` is watched
@@ -326,13 +332,16 @@ class ExactConsumer(driver.Consumer):
         has done it, or the partitions are assigned anew.
         """
         full = {tp for tp, batches in self._batches.items() if len(batches) >= _BATCHES}
-        if not full:
-            return await super()._getmany(active_partitions, timeout)
-        wanted = (self.assignment() if active_partitions is None else active_partitions) - full
-        if not wanted:
-            await sleep(_LOOK_S)
-            return {}
-        return await super()._getmany(wanted, _LOOK_S)
+        wanted = active_partitions
+        if full:
+            timeout = _LOOK_S
+            wanted = (self.assignment() if active_partitions is None else active_partitions) - full
+            if not wanted:
+                await sleep(_LOOK_S)
+                return {}
+        records = await super()._getmany(wanted, timeout)
+        self._fetched.update({TP(*tp): batch[-1].offset for tp, batch in records.items() if batch})
+        return records
 
     def _to_message(self, tp: TP, record: Any) -> ConsumerMessage:
         """Make a batch a message with the offset of its last record: Faust goes on after it."""
@@ -359,6 +368,7 @@ class ExactConsumer(driver.Consumer):
         sources = [tp for tp in self.assignment() if not self._is_changelog_tp(tp)]
         ends = await self.ends(sources)  # before the seek: what is fetched right after it must not wait
         await super().perform_seek()
+        self._fetched.clear()
         await self._forget_beyond(ends)
         for tp in sources:
             committed, app = self._committed_offset.get(tp), cast("Any", self.app)

@@ -125,6 +125,34 @@ async def test_batches_of_before_a_rebalance_keep_no_partition_from_being_read(
     assert len(held) == 2
 
 
+@pytest.mark.parametrize(
+    ("read", "fetched", "position", "end", "behind"),
+    [
+        pytest.param(None, None, 500, 500, False, id="all expired before anything was committed"),
+        pytest.param(400, None, 500, 500, False, id="what follows the commit expired"),
+        pytest.param(7, 7, 9, 9, False, id="a transaction's mark is the last"),
+        pytest.param(7, 7, 8, 9, True, id="a record was not fetched"),
+        pytest.param(7, None, None, 9, True, id="it is not known from where to read"),
+        pytest.param(7, 8, 9, 9, True, id="a record was fetched, and not handed out"),
+        pytest.param(None, None, None, None, False, id="the broker has not answered yet"),
+    ],
+)
+async def test_it_is_behind_what_can_be_read_alone(
+    read: int | None, fetched: int | None, position: int | None, end: int | None, behind: bool
+) -> None:
+    app = create_app(load({"DUTYCYCLE_BROKER": "kafka://127.0.0.1:1"}), "test", Telemetry("test"))
+    consumer: Any = app.exact_consumer
+    assignment = Assignment([TopicPartition(*PLACE)])
+    state: Any = assignment.state_value(TopicPartition(*PLACE))
+    state._position, state.highwater = position, end
+    subscription = SimpleNamespace(subscription=SimpleNamespace(assignment=assignment))
+    consumer._thread._consumer = SimpleNamespace(_subscription=subscription)
+    consumer._read_offset[PLACE] = read
+    if fetched is not None:
+        consumer._fetched[PLACE] = fetched
+    assert consumer.behind() == (f"read to {position or 0}" if behind else None)
+
+
 def test_a_fetch_is_one_message_a_partition_but_a_changelog_is_read_one_by_one() -> None:
     changelog = TP("state", 0)
     scheduler = BatchScheduler(lambda place: place == changelog)

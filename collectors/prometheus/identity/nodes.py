@@ -21,7 +21,8 @@ from collectors.prometheus.series import ScrapedSeries, SeriesLabels
 from dutycycle.contract.units import NAME_PATTERN
 
 UNAME = "node_uname_info"
-_BY_SCRAPE = (f"{RENAMED}node", "node", "kubernetes_node", "nodename", "kubernetes_io_hostname")
+_BY_SCRAPE = (f"{RENAMED}node", "node", "kubernetes_node", "kubernetes_io_hostname")
+_BY_NAME = (*_BY_SCRAPE, "nodename")
 _BY_EXPORTER = ("Hostname", "hostname")
 _NODE = re.compile(NAME_PATTERN)
 _MOST_LETTERS = 253  # no name of a Kubernetes node is longer
@@ -70,8 +71,9 @@ class NodeNames:
             if scraped.labels.get("__name__") == POD_INFO:
                 continue  # its label is the node of the pod
             if scraped.labels.get("__name__") == UNAME:
-                self.hosts[target_of(scraped.labels)] = scraped.labels.get("nodename", "")
-            if node := _first(scraped.labels, _BY_SCRAPE):
+                host = self.hosts[target_of(scraped.labels)] = scraped.labels.get("nodename", "")
+                self._learn_domain(scraped.labels, host)  # and no node: the kubelet may know it without
+            if node := _of_scrape(scraped.labels):
                 self._learn_node(scraped.labels, node)
 
     def learn_pods(self, series: Iterable[ScrapedSeries]) -> None:
@@ -93,6 +95,9 @@ class NodeNames:
 
     def _learn_node(self, labels: SeriesLabels, node: str) -> None:
         self._nodes.add(_in_cluster(labels, node))
+        self._learn_domain(labels, node)
+
+    def _learn_domain(self, labels: SeriesLabels, node: str) -> None:
         first, _, domain = node.partition(".")
         if domain and not first.isdigit():  # an address has no domain
             name = _in_cluster(labels, first)
@@ -128,9 +133,10 @@ class NodeNames:
     def node_of(self, labels: SeriesLabels) -> str:
         """Return the node as the scrape configuration says it, as the exporter does if it can know it, or by
         the address."""
-        if node := _first(labels, _BY_SCRAPE):
+        if node := _of_scrape(labels):
             return _in_cluster(labels, node)
-        host, address = _first(labels, _BY_EXPORTER), address_of(labels)
+        host = _first(labels, _BY_EXPORTER) or self.hosts.get(target_of(labels), "")
+        address = address_of(labels)
         # The exporter may know its domain, and the kubelet not, or the other way.
         first, _, _ = host.partition(".")
         of_pod = self._of_pods.get((labels.get("namespace", ""), labels.get("pod", "")), "")
@@ -142,12 +148,16 @@ class NodeNames:
             first if _in_cluster(labels, first) in self._nodes else "",
             of_pod if any(name.startswith(RENAMED) for name in labels) else "",
             "" if host in _OWN_HOST or host == labels.get("pod") else host,
-            self.hosts.get(target_of(labels), ""),
             self._of_addresses.get(_in_cluster(labels, address), ""),
             address,
         )
         node = _in_cluster(labels, next((way for way in ways if way), ""))
         return self._renamed.get(node, node)
+
+
+def _of_scrape(labels: SeriesLabels) -> str:
+    """Return the node as the scrape configuration says it; ``nodename`` of ``UNAME`` is the exporter's."""
+    return _first(labels, _BY_SCRAPE if labels.get("__name__") == UNAME else _BY_NAME)
 
 
 def _first(labels: SeriesLabels, names: Iterable[str]) -> str:

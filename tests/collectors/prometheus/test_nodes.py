@@ -69,6 +69,9 @@ def test_whose_series_it_is(labels: dict[str, str], who: Workload | None) -> Non
         ({"exported_node": "a", "node": "where-it-runs"}, "a"),
         ({"Hostname": "odd", "exported_pod": "bert-0", "pod": "exporter-y", "namespace": "team"}, "gpu-b"),
         ({"instance": "known:1", "job": "node"}, "d"),
+        ({"instance": "domain:1", "job": "node"}, "gpu-b"),
+        ({"instance": "in-a-pod:1", "job": "node"}, "gpu-b"),
+        ({"instance": "local:1", "job": "node"}, "local"),
         ({"instance": "10.0.0.1:9400"}, "10.0.0.1"),
         ({"instance": "10.0.0.9:10250"}, "gpu-b"),
         ({"instance": "[fd00::5]:9400"}, "gpu-c"),
@@ -79,8 +82,12 @@ def test_whose_series_it_is(labels: dict[str, str], who: Workload | None) -> Non
 )
 def test_the_node_of_a_series(labels: dict[str, str], node: str) -> None:
     names = NodeNames()
-    uname = {"__name__": "node_uname_info", "nodename": "d", "instance": "known:1", "job": "node"}
-    names.learn_hosts([ScrapedSeries(uname, ())])
+    hosts = {"known": "d", "domain": "gpu-b.example.org", "in-a-pod": "exporter-y", "local": "localhost"}
+    for at, nodename in hosts.items():
+        target = {"instance": f"{at}:1", "job": "node"}
+        names.learn_hosts(
+            [ScrapedSeries({"__name__": "node_uname_info", "nodename": nodename, **target}, ())]
+        )
     names.learn_pods(
         [
             pod_info("exporter-y", "u1", node="gpu-b", host_ip="10.0.0.9"),

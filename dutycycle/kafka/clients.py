@@ -21,6 +21,7 @@ from aiokafka import conn as aiokafka_conn
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.conn import create_conn
+from aiokafka.consumer.fetcher import OffsetResetStrategy
 from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.record.memory_records import MemoryRecords
 
@@ -305,7 +306,34 @@ def new_consumer(settings: Settings, name: str, *topics: str, reset: str, wait_m
     )
     pace_metadata(driver._client)
     close_interrupted(driver._client)
+    keep_places(driver._subscription)
     return driver
+
+
+def keep_places(subscription: Any) -> None:
+    """Let a consumer of the driver that is in no group (its ``SubscriptionState``) stay where it is when
+    partitions are added, or are missing in one answer of a broker, as of one that has just started.
+
+    The driver begins all of them anew then: with a gap, or with what was given out already. A partition that
+    is added is read from its first record.
+    """
+    assign: Callable[[Any], None] = subscription.assign_from_subscribed
+    states: dict[Any, Any] = {}
+
+    def assign_and_keep(partitions: Any) -> None:
+        known = states.copy()
+        assign(partitions)
+        for place in subscription.subscription.assignment.tps:
+            state = states[place] = subscription.subscription.assignment.state_value(place)
+            before = known.get(place)
+            if before is not None and before.has_valid_position:
+                state.seek(before.position)
+            elif known:
+                state.await_reset(OffsetResetStrategy.EARLIEST if before is None else before.reset_strategy)
+            if before is not None and before.paused:
+                state.pause()
+
+    subscription.assign_from_subscribed = assign_and_keep
 
 
 def new_admin(settings: Settings, name: str) -> Any:

@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 from aiokafka.conn import AIOKafkaConnection
+from aiokafka.consumer.fetcher import OffsetResetStrategy
 from aiokafka.protocol.metadata import MetadataRequest
 
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.settings.groups import Settings
-from dutycycle.kafka.clients import new_admin, new_producer
+from dutycycle.contract.settings.load import load as load_settings
+from dutycycle.kafka.clients import new_admin, new_consumer, new_producer, partition
 from dutycycle.kafka.consumer import Consumer, Message, Start
 from dutycycle.kafka.errors import BrokerUnreachableError, RecordRefusedError
 from dutycycle.kafka.producer import Producer
@@ -205,3 +207,28 @@ async def test_an_outage_is_outlasted_without_a_duplicate(
     await producer.settle(pending)
     await producer.stop()
     assert [one.payload for one in await read(settings, "beginning", 3)] == [b"1", b"2", b"3"]
+
+
+async def test_what_is_missing_in_one_answer_of_a_broker_is_read_on_where_it_was() -> None:
+    settings = load_settings({"DUTYCYCLE_BROKER": "kafka://127.0.0.1:1"})
+    driver = new_consumer(settings, "test", "pods", "usage", reset="latest")
+    subscription = driver._subscription
+    pods, usage, added = (partition(*place) for place in (("pods", 0), ("usage", 0), ("pods", 1)))
+
+    def state(place: Any) -> Any:
+        return subscription.subscription.assignment.state_value(place)
+
+    try:
+        subscription.assign_from_subscribed({pods, usage})
+        assert not state(pods).awaiting_reset, "at first it begins where it is told"
+        for place, offset in ((pods, 7), (usage, 9)):
+            state(place).seek(offset)
+        driver.pause(usage)
+        subscription.assign_from_subscribed({pods})
+        state(pods).consumed_to(8)
+        subscription.assign_from_subscribed({pods, usage, added})
+        kept = [(state(place).position, state(place).paused) for place in (pods, usage)]
+        assert kept == [(8, False), (9, True)]
+        assert state(added).reset_strategy == OffsetResetStrategy.EARLIEST
+    finally:
+        await driver.stop()

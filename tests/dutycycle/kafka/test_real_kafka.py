@@ -2,8 +2,10 @@
 
 import asyncio
 import time
+from typing import Literal
 
 import pytest
+from confluent_kafka.admin import NewPartitions  # type: ignore[attr-defined]
 
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.load import load as load_settings
@@ -85,3 +87,44 @@ async def test_a_record_of_a_topic_that_is_gone_fails_and_names_it(kafka: Runnin
     failures = await asyncio.wait_for(producer.failures(sent), 120)
     assert all(str(failure).startswith(f"topic {topic}: the topic does not exist") for failure in failures)
     await producer.stop()
+
+
+@pytest.mark.parametrize("start", ["end", 0])
+async def test_partitions_that_are_added_move_nobody_from_his_place(
+    kafka: RunningBroker, start: Literal["end"] | int
+) -> None:
+    """The driver begins all partitions anew then: at their ends, with a gap, or at their beginnings."""
+    settings = load(kafka, DUTYCYCLE_PARTITIONS="2")
+    topic = next(iter(await ensure_topics(settings, ["pods"])))
+    consumer = Consumer(settings, "test", [topic], start)
+    await consumer.start()
+    taken: list[bytes | None] = []
+
+    async def send(name: str) -> list[bytes | None]:
+        producer = Producer(settings, "test")
+        await producer.start()
+        sent: list[bytes | None] = [f"{name}{number}".encode() for number in range(40)]
+        for payload in sent:
+            assert payload is not None
+            await producer.settle([await producer.send(topic, payload.decode(), payload, None)])
+        await producer.stop()
+        return sent
+
+    async def take(count: int) -> None:
+        async with asyncio.timeout(60):
+            while len(taken) < count:
+                taken.extend(message.payload for message in await consumer.take(0.5))
+
+    sent = await send("before-")
+    await take(40)
+    admin = kafka.admin()  # named, because it must outlive its futures
+    await asyncio.to_thread(admin.create_partitions([NewPartitions(topic, 4)])[topic].result, 60)
+    sent += await send("while-")  # nobody has heard of the new partitions yet
+    async with asyncio.timeout(60):
+        while len(await consumer.ends()) < 4:
+            await consumer._driver._client.force_metadata_update()
+    sent += await send("after-")
+    await take(len(sent))
+    taken.extend(message.payload for message in await consumer.take(2.0))
+    await consumer.stop()
+    assert sorted(map(str, taken)) == sorted(map(str, sent)), "each once"

@@ -102,7 +102,7 @@ class Consumer:
         """Raise ``BrokerUnreachableError`` if no broker has answered for ten seconds: ``take`` goes on trying
         and gives nothing. For callers that have just waited in ``take`` for nothing."""
         if self._clock() - self._answered_s > _SILENT_S:
-            raise BrokerUnreachableError("timeout", f"no answer for {_SILENT_S:g} s")
+            raise BrokerUnreachableError("timeout", f"{self._settings.broker}: no answer for {_SILENT_S:g} s")
 
     def _hear(self, _request: Any, _answer: Any) -> None:
         self._answered_s = self._clock()

@@ -95,7 +95,10 @@ async def _until_done(
     began_s, length_s = loop.time(), wanted.duration_s
     progress.whole = length_s if ends is None else most
     while not stop.is_set() and (length_s is None or loop.time() - began_s < length_s):
-        for message in await consumer.take(_WAIT_S):
+        messages = await consumer.take(_WAIT_S)
+        if ends is not None and not messages:
+            consumer.refuse_silence()  # who goes on until a signal waits for the broker
+        for message in messages:
             if wanted.accepts(message.ts_ms):
                 trace.write(trace_record(message))
                 counts[message.topic] += 1

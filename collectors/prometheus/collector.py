@@ -5,7 +5,7 @@ is absent, and a value is never repeated between two scrapes.
 """
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import Protocol
 
 from collectors.base import Outgoing, Tick, of_node
@@ -18,7 +18,7 @@ from collectors.prometheus.identity.pods import PodIndex, UidOf
 from collectors.prometheus.kube_state import KUBE_NOW, KubeState
 from collectors.prometheus.names import PodNames, scraped_pods
 from collectors.prometheus.query import QueryError
-from collectors.prometheus.records import APART_MS, by_node, cgroup_samples, nvml_samples
+from collectors.prometheus.records import APART_MS, WAITING_MS, ByNode, by_node, cgroup_samples, nvml_samples
 from collectors.prometheus.series import NewSample, ScrapeCursor, ScrapedSeries
 from dutycycle.telemetry.events import (
     ATTRIBUTION_FAILED,
@@ -76,6 +76,9 @@ class PrometheusCollector:
         self._cursors = {what: ScrapeCursor() for what in self._selectors}
         self._new = dict.fromkeys(self._selectors, True)
         self._hosts: set[str] = set()
+        self._waiting: dict[str, Sequence[NewSample]] = {}
+        self._measured_s: dict[str, float] = {}
+        """By node: when its containers were measured last."""
         self._pod_info_due_s = float("-inf")
 
     def collect(self, tick: Tick) -> Sequence[Outgoing]:
@@ -153,7 +156,8 @@ class PrometheusCollector:
         for of in nodes.values():
             of.pop("", None)
         self._hosts |= nodes["hosts"].keys()
-        hosts = {node: nodes["hosts"].get(node, ()) for node in self._hosts}
+        ready = self._with_containers(nodes["hosts"], nodes["containers"].keys(), tick.monotonic_s)
+        hosts = {node: ready.get(node, ()) for node in self._hosts}
         samples_of_gpus = list(nvml_samples(nodes["gpus"], self._reader.gpus, self._pod_index, tick))
         if self._names is not None:
             seen = scraped_pods(nodes["containers"], samples_of_gpus, self._pod_index)
@@ -165,6 +169,17 @@ class PrometheusCollector:
                     yield of_node("gpu-events", event)
         for use in cgroup_samples(nodes["containers"], hosts, self._pod_index, tick):
             yield of_node("cgroup-samples", use)
+
+    def _with_containers(self, hosts: ByNode, measured: Set[str], now_s: float) -> ByNode:
+        """Return the hosts that are due: with their node's containers, and alone where these do not come."""
+        self._waiting |= hosts
+        self._measured_s |= dict.fromkeys(measured, now_s)
+        due = [
+            node
+            for node in self._waiting
+            if node in measured or now_s - self._measured_s.get(node, float("-inf")) > WAITING_MS / 1000
+        ]
+        return {node: self._waiting.pop(node) for node in due}
 
     def _report(self, what: str, error: QueryError | None) -> None:
         if error is not None:

@@ -4,6 +4,7 @@ History is taken in chunks. A chunk needs nothing of the one before but what ``H
 run that was interrupted goes on with the same records.
 """
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -17,7 +18,7 @@ from collectors.prometheus.host import HOST_SELECTOR
 from collectors.prometheus.identity.pods import PodIndex
 from collectors.prometheus.kube_state import KUBE_SELECTOR, KubeState
 from collectors.prometheus.names import PodNames, PodState, ScrapedPod, scraped_pods
-from collectors.prometheus.records import APART_MS, cgroup_samples, nvml_samples
+from collectors.prometheus.records import APART_MS, WAITING_MS, cgroup_samples, nvml_samples
 from collectors.prometheus.series import NewSample, ScrapedSeries, samples_after
 from dutycycle.contract.records.base import RecordBase, written
 
@@ -26,6 +27,8 @@ _SLICE_MS = 30_000
 _KUBE_AGE_MS = 120_000
 """What it says counts for so long: it is scraped once a minute at least."""
 _FAILED_SCRAPES = 3
+_Scrape = tuple[int, list[NewSample]]
+"""A moment, and what was measured then."""
 _Scrapes = dict[tuple[int, str], dict[str, list[NewSample]]]
 """By moment and node, and by kind: what one record is made of."""
 
@@ -88,10 +91,16 @@ class History:
         """Yield the records of a chunk, in order of time. Raises ``ClustersMixedError``."""
         chunk = replace(chunk, series=self._reader.read(chunk.series, chunk.start_ms))
         scrapes: _Scrapes = defaultdict(lambda: defaultdict(list))
-        for what in APART_MS:
-            for ts_ms, node, samples in self._scrapes(what, chunk):
-                scrapes[ts_ms, node][what] += samples
-                self._hosts |= {node} if what == "hosts" else set()
+        by_what = {what: self._scrapes(what, chunk) for what in APART_MS}
+        self._hosts |= by_what["hosts"].keys()
+        measured_ms = self._measured_ms(chunk) if by_what["hosts"] else {}
+        for node, hosts in by_what["hosts"].items():
+            moments = [measured_ms.get(node, 0), *(ts_ms for ts_ms, _ in by_what["containers"].get(node, ()))]
+            by_what["hosts"][node] = _beside_containers(hosts, moments, chunk)
+        for what, nodes in by_what.items():
+            for node, moments_of in nodes.items():
+                for ts_ms, samples in moments_of:
+                    scrapes[ts_ms, node][what] = samples
         # Names and uids of the whole chunk; of several pods that had one name, the first
         index = PodIndex(patient_answers=0)
         index.learn_pods(_latest_first(chunk.series["kube"]))
@@ -110,19 +119,29 @@ class History:
             self._kube.learn(now)
             yield from self._slice({key: scrapes.pop(key) for key in of}, index)
 
-    def _scrapes(self, what: str, chunk: Chunk) -> Iterator[tuple[int, str, list[NewSample]]]:
+    def _scrapes(self, what: str, chunk: Chunk) -> dict[str, list[_Scrape]]:
         nodes: dict[str, list[tuple[int, int, NewSample]]] = defaultdict(list)
+        start_ms = chunk.start_ms - (WAITING_MS if what == "hosts" else 0)
         for number, series in enumerate(chunk.series[what]):
             new = [
                 (sample.ts_ms, number, sample)
-                for sample in samples_after(series, chunk.start_ms, _gap_ms(what, series, chunk.gap_ms))
+                for sample in samples_after(series, start_ms, _gap_ms(what, series, chunk.gap_ms))
             ]
-            if new and (node := self._reader.nodes.name_of(series.labels, len(new))):
+            count = sum(ts_ms > chunk.start_ms for ts_ms, _, _ in new)
+            if new and (node := self._reader.nodes.name_of(series.labels, count)):
                 nodes[node] += new
-        for node, samples in nodes.items():
+        for samples in nodes.values():
             samples.sort(key=lambda numbered: numbered[:2])
-            for ts_ms, together in _together(samples, APART_MS[what]):
-                yield ts_ms, node, together
+        return {node: list(_together(samples, APART_MS[what])) for node, samples in nodes.items()}
+
+    def _measured_ms(self, chunk: Chunk) -> dict[str, int]:
+        """Return by node when containers were measured last before the chunk."""
+        last_ms: dict[str, int] = {}
+        for series in chunk.series["containers"]:
+            if before := [ts_ms for ts_ms, _ in series.points if ts_ms <= chunk.start_ms]:
+                node = self._reader.nodes.node_of(series.labels)
+                last_ms[node] = max(last_ms.get(node, 0), before[-1])
+        return last_ms
 
     def _slice(self, scrapes: _Scrapes, index: PodIndex) -> Iterator[Outgoing]:
         """Yield the records of a slice: who the pods are, and then what they did."""
@@ -164,6 +183,25 @@ def _latest_first(series: Iterable[ScrapedSeries]) -> list[ScrapedSeries]:
         key=lambda scraped: scraped.points[0][0],
         reverse=True,
     )
+
+
+def _beside_containers(hosts: Iterable[_Scrape], moments: list[int], chunk: Chunk) -> list[_Scrape]:
+    """Give a scrape of node_exporter the moment of cAdvisor's next one, so that a record tells both: a pod
+    that is in every other record alone counts for a part of its time.
+
+    ``moments``: cAdvisor's, the last one before the chunk first. What has none yet waits for the next chunk;
+    where cAdvisor does not come, it has its own moment.
+    """
+    placed: dict[int, list[NewSample]] = {}
+    for own_ms, samples in hosts:
+        at, ts_ms = bisect_left(moments, own_ms), own_ms
+        if at < len(moments):
+            ts_ms = moments[at] if moments[at] - own_ms <= WAITING_MS else own_ms
+        elif own_ms - moments[-1] <= WAITING_MS and chunk.end_ms - own_ms < WAITING_MS:
+            continue
+        if ts_ms > chunk.start_ms:
+            placed[ts_ms] = samples
+    return list(placed.items())
 
 
 def _together(

@@ -16,6 +16,9 @@ ByNode = Mapping[str, Sequence[NewSample]]
 APART_MS = {"gpus": 1000, "hosts": 1000, "containers": 30_000}
 """How far apart the samples of one record may be: cAdvisor measures each container at a time of its own."""
 
+WAITING_MS = 60_000
+"""How long a scrape of node_exporter waits for one of cAdvisor, for a record of both."""
+
 
 def by_node(samples: Iterable[NewSample], nodes: NodeNames, apart_ms: int) -> dict[str, list[NewSample]]:
     """Return new samples by node; under the empty name those whose node has none that a record may carry.
@@ -46,9 +49,9 @@ def cgroup_samples(
 ) -> Iterator[CgroupSample]:
     """Yield one record for each node with new samples of its containers, of itself, or of both.
 
-    Where node_exporter is scraped it speaks for the host; its scrapes and cAdvisor's come at times of
-    their own, and each makes a record with what it knows. ``hosts`` holds every node that node_exporter
-    speaks for, with an empty list where it has no samples.
+    Where node_exporter is scraped it speaks for the host, in the record of cAdvisor's next scrape, where
+    this comes. ``hosts`` holds every node that node_exporter speaks for, with an empty list where it has no
+    samples.
     """
     for node in containers.keys() | {node for node, samples in hosts.items() if samples}:
         of_containers, of_host = containers.get(node, ()), hosts.get(node)

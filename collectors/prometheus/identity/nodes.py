@@ -127,7 +127,7 @@ class NodeNames:
         node = self.node_of(labels)
         if len(node) <= _MOST_LETTERS and _NODE.match(node):
             return node
-        self.refused[node] += samples
+        self.refused += Counter({node: samples})  # without an entry for none
         return ""
 
     def node_of(self, labels: SeriesLabels) -> str:

@@ -15,9 +15,10 @@ from collectors.prometheus.collector import PrometheusApi, PrometheusCollector
 from collectors.prometheus.query import AwayError, QueryError, TooMuchError
 from collectors.prometheus.series import ScrapedSeries, parse_matrix, parse_vector
 from dutycycle.contract.codec import decode
-from dutycycle.contract.records.samples import NvmlSample
+from dutycycle.contract.records.samples import CgroupSample, NvmlSample
 from dutycycle.contract.settings.load import load
 from dutycycle.telemetry.events import PROMETHEUS_INCOMPLETE, PROMETHEUS_QUERY_FAILED, Telemetry
+from tests.support.data.prometheus_samples import IN_POD
 from tests.support.data.prometheus_ticks import SCRAPE_S, Records, Start
 from tests.support.fakes.exporter_pages import dcgm
 from tests.support.servers.exposition import serve_metrics
@@ -77,6 +78,39 @@ def test_after_an_outage_the_time_in_between_is_not_made_up_for() -> None:
         except QueryError:
             given.append("away")
     assert given == [[], [(2000, 2, 1000)], "away", [], [(61_000, 4, 1000)]]
+
+
+class OfContainers(Scripted):
+    """A Prometheus whose clock is at ``now_s``: cAdvisor is scraped at 0, 30 and so on until ``until_s``,
+    node_exporter 20 s later each time."""
+
+    now_s, until_s = 0, 120
+
+    def samples(self, selector: str, seconds: float, deadline_s: float) -> list[ScrapedSeries]:
+        if "DCGM" in selector:
+            return []
+        name, first_s, until_s, labels = (
+            ("container_cpu_usage_seconds_total", 0, self.until_s, IN_POD)
+            if "container_" in selector
+            else ("node_network_receive_bytes_total", 20, 1000, {"device": "eth0"})
+        )
+        at = range(first_s, min(self.now_s, until_s) + 1, 30)
+        points = tuple((1000 * second, 10.0 * second) for second in at)
+        return [ScrapedSeries({"__name__": name, "node": "a", **labels}, points)]
+
+
+def test_a_scrape_of_a_node_waits_for_that_of_its_containers_while_these_come() -> None:
+    scripted = OfContainers()
+    collector = PrometheusCollector(scripted, Telemetry("test"), AnswerReader(), uid_of=None, retire_s=60)
+    given: dict[int, tuple[bool, bool]] = {}
+    for scripted.now_s in range(0, 240, 15):
+        tick = Tick(node="me", collector="c", seq=0, ts_ms=0, interval_ms=15_000, monotonic_s=scripted.now_s)
+        for one in collector.collect(tick):
+            if one.topic == "cgroup-samples":
+                use = decode(CgroupSample, one.payload or b"", one.topic)
+                given[use.ts_ms // 1000] = bool(use.pods), use.host.net_rx_bytes_per_s is not None
+    both, host = (True, True), (False, True)
+    assert given == {30: (True, False), 60: both, 90: both, 120: both, 170: host, 200: host}
 
 
 def test_nothing_listens_there() -> None:

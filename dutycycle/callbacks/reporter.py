@@ -11,7 +11,7 @@ import math
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 _LOG = logging.getLogger(__name__)
@@ -27,6 +27,9 @@ _WRAPPERS = {
     "DeepSpeedEngine": "module", "OptimizedModule": "_orig_mod",
 }  # fmt: skip
 """Around a model, by class: what they call it."""
+_PICTURE_RANK = 3
+_CHANNELS = frozenset({1, 3, 4})
+"""Of pictures: grey, red with green and blue, and these with transparency."""
 
 
 class StepReporter:
@@ -148,12 +151,35 @@ def _short(value: object) -> object:
 
 
 def samples_in(batch: object) -> int | None:
-    """Return the length of a batch: of its first tensor, in whatever it is packed."""
+    """Return the length of a batch: of its first tensor, in whatever it is packed.
+
+    None where that may be the size of one sample, as in a list of pictures of C x H x W.
+    """
     try:
-        for _ in range(4):
+        for depth in range(4):
             if (shape := getattr(batch, "shape", None)) is not None:
                 return int(shape[0])
-            batch = next(iter(batch.values())) if hasattr(batch, "values") else batch[0]  # type: ignore[index]
+            if hasattr(batch, "values"):
+                batch = next(iter(batch.values()))
+                continue
+            is_pair = depth == 0 and isinstance(batch, tuple) and len(batch) == 2  # inputs and targets
+            if not is_pair and _may_be_samples(batch):
+                return None
+            batch = batch[0]  # type: ignore[index]
     except Exception as error:  # noqa: BLE001 - a batch may be anything; the training goes on without this
         _LOG.debug("the size of a batch is not known: %r", error)
     return None
+
+
+def _may_be_samples(parts: Any) -> bool:
+    """Tell whether tensors, or mappings that begin with one, are perhaps a sample each: all are of one rank,
+    and have no length in common, or one that is a number of channels."""
+    ranks, lengths = set(), set()
+    for part in parts:
+        tensor = next(iter(part.values()), None) if isinstance(part, Mapping) else part
+        shape = getattr(tensor, "shape", None)
+        if shape is None:
+            return False
+        ranks.add(len(shape))
+        lengths.add(int(shape[0]))
+    return len(ranks) == 1 and (len(lengths) > 1 or (ranks == {_PICTURE_RANK} and lengths <= _CHANNELS))

@@ -7,6 +7,7 @@ from dutycycle.contract.errors import SettingError
 from dutycycle.kube.references import KubeObject
 from dutycycle.kube.resources import gpu_resources
 from dutycycle.submit.documents import ManifestDocument
+from dutycycle.trial.job_fields import refused_field
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,8 @@ def template_in(documents: Sequence[ManifestDocument]) -> JobTemplate:
 def template_of(thing: KubeObject, where: str, name: str) -> JobTemplate:
     """Return a Job as a template. ``where``: for messages. Raises ``SettingError`` for a Job of which no
     trial can be made."""
+    if (refused := refused_field(thing)) is not None:
+        raise SettingError(f"{where}: the Job {name} is none that the API server takes: {refused}")
     spec = thing.get("spec") or {}
     pod = (spec.get("template") or {}).get("spec") or {}
     if pod.get("nodeName"):
@@ -64,7 +67,7 @@ def template_of(thing: KubeObject, where: str, name: str) -> JobTemplate:
             "use limits such as nvidia.com/gpu: 1"
         )
     containers = [
-        (str(container["name"]), resource, gpus)
+        (container["name"], resource, gpus)
         for container in pod.get("containers") or ()
         for resource, gpus in gpu_resources(container).items()
         if gpus

@@ -21,7 +21,9 @@ _LIMITS = {row.field: row.limits for row in rows_of("nvml", "slice")}
 
 
 class _Slice(NamedTuple):
-    handle: Handle
+    """Names a slice; ``handle`` is absent where the driver did not tell it this time."""
+
+    handle: Handle | None
     uuid: str
     instance: int | None
 
@@ -33,7 +35,11 @@ class MigReader:
         """Read slices. ``activity``: the fields that are read of what slices really do."""
         self._gpm = GpmReader(metrics_of("slice", activity), "mig_util")
         self._memory = gate.memory()
+        self._slices: dict[int, _Slice] = {}
+        """By index, as of the last reading."""
         self._profiles: dict[str, str | None] = {}
+        self._totals: dict[str, int | None] = {}
+        """Bytes of memory by uuid: a slice's never change."""
         self.instances: dict[str, int] = {}
         """The slices' GPU instances by uuid, as of the last reading; several may be in one."""
 
@@ -42,19 +48,30 @@ class MigReader:
         ``total_bytes``: the whole GPU's memory.
 
         Memory in bytes, as for a GPU. Utilization and activity (0-100) are absent before Hopper, at first,
-        and where compute instances share a GPU instance: GPM counts by GPU instance.
+        and where compute instances share a GPU instance: GPM counts by GPU instance. A slice that the driver
+        fails to tell has its uuid, profile and size of before alone: without it, the others would be more of
+        the GPU than they are.
         """
         indexes = query.ask("mig_devices", gate.max_mig_devices)
         if indexes is None:
             return None
-        possible = (query.ask("mig_devices", partial(_slice, index)) for index in range(indexes))
-        slices = [mig for mig in possible if mig is not None]
+        by_index = {
+            index: query.ask("mig_devices", partial(self._slice, query, index)) for index in range(indexes)
+        }
+        present = {mig.uuid for mig in by_index.values() if mig is not None and mig.handle is not None}
+        self._slices = {
+            index: mig
+            for index, mig in by_index.items()
+            if mig is not None and (mig.handle is not None or mig.uuid not in present)
+        }
+        slices = [*self._slices.values()]
         self.instances = {mig.uuid: mig.instance for mig in slices if mig.instance is not None}
         sharing = Counter(mig.instance for mig in slices)
         self._gpm.keep({instance for instance in sharing if instance is not None})
         self._profiles = {
             mig.uuid: self._profiles.get(mig.uuid) or _profile(query, mig, total_bytes) for mig in slices
         }
+        self._totals = {mig.uuid: self._totals.get(mig.uuid) for mig in slices}
         return tuple(self._device(query, mig, sharing[mig.instance] == 1) for mig in slices)
 
     def release(self) -> None:
@@ -62,12 +79,30 @@ class MigReader:
         self._gpm.keep(())
 
     def forget(self) -> None:
-        """Ask again for what was refused."""
+        """Ask again for what was refused, and keep no slice of before: the GPU may be divided anew."""
         self._gpm.forget()
+        self._slices = {}
+
+    def _slice(self, query: DeviceQuery, index: int, gpu: Handle) -> _Slice:
+        try:
+            handle = gate.mig_device(gpu, index)
+            return _Slice(handle, gate.uuid(handle), gate.gpu_instance(handle))
+        except TransientError as error:
+            last = self._slices.get(index)
+            if last is None:
+                # Left out as an unused index is: the slice may be made at this moment.
+                raise NoDataError(error.reason) from error
+            query.count("mig_devices", error)
+            return last._replace(handle=None)
 
     def _device(self, query: DeviceQuery, mig: _Slice, alone: bool) -> MigDevice:
+        if mig.handle is None:
+            return MigDevice(
+                uuid=mig.uuid, profile=self._profiles[mig.uuid], mem_total_bytes=self._totals[mig.uuid]
+            )
         memory = query.ask("mig_memory", self._memory, gate.memory_with_reserved, of=mig.handle)
         used, total = query.possible_memory("mig_memory", memory)
+        self._totals[mig.uuid] = total = total or self._totals[mig.uuid]
         activity: dict[str, float | None] = {}
         if mig.instance is not None and alone:
             for name, value in self._gpm.read(query, mig.instance, mig.uuid).items():
@@ -81,16 +116,9 @@ class MigReader:
         )
 
 
-def _slice(index: int, gpu: Handle) -> _Slice:
-    try:
-        handle = gate.mig_device(gpu, index)
-    except TransientError as error:
-        # Left out as an unused index is: the slice may be made or destroyed at this moment.
-        raise NoDataError(error.reason) from error
-    return _Slice(handle, gate.uuid(handle), gate.gpu_instance(handle))
-
-
 def _profile(query: DeviceQuery, mig: _Slice, total_bytes: int | None) -> str | None:
+    if mig.handle is None:
+        return None
     name = query.ask("mig_profile", gate.name, of=mig.handle)
     if name and (match := _PROFILE.search(name)):
         return match[1]

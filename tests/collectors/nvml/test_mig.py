@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -130,6 +131,36 @@ def test_a_gpu_whose_slices_are_not_told_once_is_not_put_together(tmp_path: Path
     known = {"MIG-1": 40, "MIG-2": 70}
     assert [busy(answer) for answer in answers] == [{} if "Count" in function else known, known]
     assert answers[0].gpu.mig != ()
+
+
+def test_a_slice_that_is_not_told_once_is_unknown_and_not_gone(tmp_path: Path) -> None:
+    with Probe(tmp_path, world(ONE, TWO)) as probe:
+        probe.tick()
+        probe.world(world(ONE, replace(TWO, hidden=1)))
+        hidden = later(probe)
+        probe.world(world(ONE, TWO))
+        after = later(probe)
+        probe.world(world(ONE))
+        gone = later(probe)
+    assert (hidden.gpu.mig or ())[1] == MigDevice(
+        uuid="MIG-2", profile="2g.35gb", mem_total_bytes=35 * 10**9
+    ), "without it, the other would be the whole GPU"
+    assert hidden.counts["not_measured", ("mig_devices", "timeout")] == 1
+    answers = [busy(answer) for answer in (hidden, after, gone)]
+    assert answers == [{"MIG-1": 40, "MIG-2": None}, {"MIG-1": 40, "MIG-2": 70}, {"MIG-1": 40}]
+
+
+def test_a_slice_that_was_never_told_or_is_made_anew_elsewhere_stands_there_once(tmp_path: Path) -> None:
+    with Probe(tmp_path, world(ONE, replace(TWO, hidden=1))) as probe:
+        first = probe.tick()
+        probe.world(world(ONE, TWO))
+        probe.tick()
+        probe.world(world(replace(ONE, hidden=1), replace(ONE, index=1), TWO))
+        moved = probe.tick()
+    assert [[one.uuid for one in answer.gpu.mig or ()] for answer in (first, moved)] == [
+        ["MIG-1"],
+        ["MIG-1", "MIG-2"],
+    ]
 
 
 def test_processes_of_all_slices_are_the_gpus(tmp_path: Path) -> None:

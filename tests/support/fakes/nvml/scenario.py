@@ -48,7 +48,9 @@ class FakeProcess:
 
 @dataclass(frozen=True, kw_only=True)
 class FakeMig:
-    """A MIG slice. ``index`` may leave gaps; an empty ``profile`` is left out of the device's name."""
+    """A MIG slice. ``index`` may leave gaps; an empty ``profile`` is left out of the device's name.
+
+    ``hidden``: 1 where the call for its handle fails."""
 
     index: int
     uuid: str
@@ -60,11 +62,12 @@ class FakeMig:
     mem_total: Signal = 18e9
     mem_used: Signal = 1e9
     util: Signal = 0
+    hidden: int = 0
     counters: Mapping[int, Signal] = field(default_factory=dict)
 
     def line(self) -> str:
         """Its line of a scenario."""
-        names = ("uuid", "gi", "ci", "slices", "compute_slices", "mem_total", "mem_used", "util")
+        names = ("uuid", "gi", "ci", "slices", "compute_slices", "hidden", "mem_total", "mem_used", "util")
         text = " ".join(f"{name}={getattr(self, name)}" for name in names)
         text += "".join(f" counter:{number}={value}" for number, value in self.counters.items())
         return f"  mig {self.index} {text}" + (f" profile={self.profile}" if self.profile else "")

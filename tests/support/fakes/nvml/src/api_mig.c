@@ -20,7 +20,8 @@ EXPORT unsigned nvmlDeviceGetMaxMigDeviceCount(void *device, unsigned *count) {
 EXPORT unsigned nvmlDeviceGetMigDeviceHandleByIndex(void *device, unsigned index, void **handle) {
     DEVICE_CALL(device);
     for (unsigned i = 0; i < call.gpu->mig_count; i++)
-        if (call.gpu->mig[i].index == index) return handle_of_mig(&call.gpu->mig[i], handle);
+        if (call.gpu->mig[i].index == index)
+            return call.gpu->mig[i].hidden ? TIMEOUT : handle_of_mig(&call.gpu->mig[i], handle);
     return NOT_FOUND;
 }
 

@@ -30,7 +30,7 @@ typedef struct {
 typedef struct { unsigned id; Signal value; } Counter;
 
 typedef struct {
-    unsigned index, gpu_instance, compute_instance, slices, compute_slices;
+    unsigned index, gpu_instance, compute_instance, slices, compute_slices, hidden;
     char uuid[MAX_TEXT], profile[MAX_TEXT];
     Signal util, mem_used, mem_total;
     Counter counters[MAX_COUNTERS];

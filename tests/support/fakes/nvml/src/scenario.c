@@ -135,6 +135,7 @@ static void add_mig(Gpu *gpu, char *rest) {
         else if (strcmp(key, "ci") == 0) m->compute_instance = (unsigned)number(value);
         else if (strcmp(key, "slices") == 0) m->slices = (unsigned)number(value);
         else if (strcmp(key, "compute_slices") == 0) m->compute_slices = (unsigned)number(value);
+        else if (strcmp(key, "hidden") == 0) m->hidden = (unsigned)number(value);
         else if (strcmp(key, "mem_used") == 0) m->mem_used = signal(value);
         else if (strcmp(key, "mem_total") == 0) m->mem_total = signal(value);
         else if (strcmp(key, "util") == 0) m->util = signal(value);

@@ -14,7 +14,6 @@ from collectors.base import Outgoing, Tick, of_node
 from collectors.cuda.log_file import CudaUse, PolledLog
 from collectors.rates import rounded_pct
 from dutycycle.contract.records.samples import CudaPod, CudaSample
-from dutycycle.contract.units import sum_of_known
 from dutycycle.telemetry.events import ATTRIBUTION_FAILED, CUDA_LOG_UNREADABLE, Telemetry
 
 _LOG_FILE = "metrics.log"
@@ -22,6 +21,8 @@ _POD_FILE = "podInfo"
 _UID = ("uid", "pod_uid", "poduid")
 _MOST_LOGS = 1024
 _US_PER_PCT = 10_000
+_UNREAD = CudaUse(None, None, None, None, bad_lines=0)
+"""The use by a log that could not be read at this tick."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +65,10 @@ class CudaCollector:
             use = self._use(path, tick)
             if use is not None and (uid := self._owner(path.with_name(_POD_FILE))) is not None:
                 pods[uid].append(use)
-        if not pods:
+        read = [uid for uid in sorted(pods) if any(use is not _UNREAD for use in pods[uid])]
+        if not read:
             return ()
-        sample = CudaSample(**tick.head, pods=tuple(_pod(uid, pods[uid]) for uid in sorted(pods)))
+        sample = CudaSample(**tick.head, pods=tuple(_pod(uid, pods[uid]) for uid in read))
         return (of_node("cuda-samples", sample),)
 
     def close(self) -> None:
@@ -76,10 +78,10 @@ class CudaCollector:
         try:
             use = self._logs[path].use(tick.monotonic_s, self._wall_s())
         except FileNotFoundError:  # rotated in this moment: the new one comes
-            return None
+            return _UNREAD
         except OSError as error:
             self._telemetry.emit(CUDA_LOG_UNREADABLE, f"{path}: {error.strerror}", reason="not_readable")
-            return None
+            return _UNREAD
         if use is not None and use.bad_lines:
             detail = f"{path}: {use.bad_lines} lines are no counters"
             self._telemetry.emit(CUDA_LOG_UNREADABLE, detail, count=use.bad_lines, reason="bad_line")
@@ -112,17 +114,26 @@ def pod_name(text: str) -> PodName | None:
     return PodName(namespace, pod, next((fields[key] for key in _UID if fields.get(key)), None))
 
 
-def _pod(uid: str, logs: Iterable[CudaUse]) -> CudaPod:
-    """Return one pod: sums over its logs."""
-    every = list(logs)
-    burst = sum_of_known(process.burst_us_per_s for process in every)
+def _pod(uid: str, logs: Sequence[CudaUse]) -> CudaPod:
+    """Return one pod: sums over its logs, each known where all of them tell it. Of a log that is new the
+    rates are not known yet, and the others' are no sum."""
+    burst = _sum(log.burst_us_per_s for log in logs)
     return CudaPod(
         uid=uid,
-        kernel_launches_per_s=_rounded(sum_of_known(process.launches_per_s for process in every)),
+        kernel_launches_per_s=_rounded(_sum(log.launches_per_s for log in logs)),
         kernel_burst_pct=None if burst is None else rounded_pct(burst / _US_PER_PCT),
-        memcpys_per_s=_rounded(sum_of_known(process.copies_per_s for process in every)),
-        cuda_mem_used_bytes=sum_of_known(process.mem_used_bytes for process in every),
+        memcpys_per_s=_rounded(_sum(log.copies_per_s for log in logs)),
+        cuda_mem_used_bytes=_sum(log.mem_used_bytes for log in logs),
     )
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    total = 0.0
+    for value in values:
+        if value is None:
+            return None
+        total += value
+    return total
 
 
 def _rounded(rate: float | None) -> float | None:

@@ -130,6 +130,24 @@ def test_a_pod_is_the_sum_of_its_logs(node: Node) -> None:
     assert (found["uid-bert-0"].cuda_mem_used_bytes, found["u-7"].kernel_launches_per_s) == (11, 1)
 
 
+def test_a_log_that_is_new_or_cannot_be_read_leaves_the_sum_unknown(node: Node) -> None:
+    def written(*logs: tuple[str, int]) -> CudaPod | None:
+        for name, launches in logs:
+            node.log(f"kernel-cnt:{launches}\nburst-tm:0\nmem-used:5\n", name)
+        return node.tick().get("uid-bert-0")
+
+    written(("a", 0))
+    new = written(("a", 10), ("b", 5000))
+    assert new == CudaPod(uid="uid-bert-0", cuda_mem_used_bytes=10), "10 launches are those of one log"
+    both = written(("a", 20), ("b", 5001))
+    assert both is not None
+    assert (both.kernel_launches_per_s, both.kernel_burst_pct) == (11, 0)
+    node.log("kernel-cnt:1\n", "b").unlink()
+    (node.folder / "b" / "metrics.log").mkdir()  # cannot be read as a file
+    assert written(("a", 30)) == CudaPod(uid="uid-bert-0")
+    assert node.telemetry.count(CUDA_LOG_UNREADABLE) == 1
+
+
 def test_garbage_is_counted_once(node: Node) -> None:
     file = node.log("garbage\nkernel-cnt:1\n")
     node.tick()

@@ -27,7 +27,7 @@ class Headers(Protocol):
 
 
 class NoFrontProxyError(Exception):
-    """Says that the API server does not say how to recognise it."""
+    """Says that the API server does not say how to recognise it, or not in words that can be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +50,11 @@ class FrontProxy:
             raise NoFrontProxyError(f"{_CA} is not set: the API server's aggregation layer is not configured")
         return cls(
             data[_CA],
-            *(
-                tuple(orjson.loads(data.get(f"requestheader-{name}") or "[]"))
-                for name in (
-                    "allowed-names", "username-headers", "group-headers", "extra-headers-prefix",
-                )
-            ),
-        )  # fmt: skip
+            names=_names(data, "requestheader-allowed-names"),
+            user_headers=_names(data, "requestheader-username-headers"),
+            group_headers=_names(data, "requestheader-group-headers"),
+            extra_prefixes=_names(data, "requestheader-extra-headers-prefix"),
+        )
 
     def admits(self, certificate: Mapping[str, Any]) -> bool:
         """Tell whether the certificate, which ``authority`` has signed, is the API server's."""
@@ -80,3 +78,16 @@ class FrontProxy:
         if names[0] != _ANONYMOUS and _AUTHENTICATED not in groups:
             groups.append(_AUTHENTICATED)
         return User(names[0], tuple(groups), extra)
+
+
+def _names(data: Mapping[str, str], key: str) -> tuple[str, ...]:
+    """Return a list of the ConfigMap; empty where there is none. Raises ``NoFrontProxyError`` for what is no
+    list of texts: of allowed names an empty one would admit any."""
+    text = data.get(key) or "[]"
+    try:
+        names = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise NoFrontProxyError(f"{key} is no JSON ({error}): {text[:200]!r}") from error
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise NoFrontProxyError(f"{key} is {text[:200]!r}: expected a list of texts")
+    return tuple(names)

@@ -52,3 +52,10 @@ def test_the_certificate_has_an_allowed_name(names: str, common_name: str, admit
 def test_without_an_authority_nobody_is_recognised(data: dict[str, str]) -> None:
     with pytest.raises(NoFrontProxyError, match="aggregation layer is not configured"):
         FrontProxy.of(data)
+
+
+@pytest.mark.parametrize("text", ['["front-proxy-client"', '"front-proxy-client"', '{"a": 1}', "[1]", "7"])
+def test_what_cannot_be_read_is_named_and_admits_nobody(text: str) -> None:
+    with pytest.raises(NoFrontProxyError, match="requestheader-allowed-names is") as caught:
+        FrontProxy.of(DATA | {"requestheader-allowed-names": text})
+    assert repr(text) in str(caught.value)

@@ -43,10 +43,14 @@ class Config:
     """Of an API server, the ConfigMap that says how to recognise it."""
 
     def __init__(self, authority: str) -> None:
-        self.authority = authority
+        self.authority, self.names = authority, "[]"
 
     async def read(self, *_: object) -> Mapping[str, Any]:
-        return {"data": {"requestheader-client-ca-file": self.authority}}
+        return {
+            "data": {
+                "requestheader-client-ca-file": self.authority, "requestheader-allowed-names": self.names,
+            }
+        }  # fmt: skip
 
     async def close(self) -> None:
         """There is no connection."""
@@ -79,5 +83,10 @@ async def test_a_renewed_authority_is_trusted_and_what_cannot_be_used_is_waited_
     await until(lambda: not telemetry.conditions and role.readiness_error() is None)
     config.authority = "theirs, renewed"
     await until(lambda: listener.authorities[-1:] == ["autoscaler: theirs, renewed"])
+    config.names = '["front-proxy-cl'
+    await until(lambda: telemetry.conditions)
+    assert (role.readiness_error(), working.done()) == (None, False), "it goes on with what it had"
+    config.names = '["front-proxy-client"]'
+    await until(lambda: not telemetry.conditions)
     working.cancel()
     await asyncio.gather(working, return_exceptions=True)

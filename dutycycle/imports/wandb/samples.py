@@ -32,7 +32,9 @@ from dutycycle.imports.wandb.run import Moment, Step, read_moments, read_number,
 
 _SHARES = frozenset(name for row in GPU_ROWS if row.gpm for name in row.wandb)
 """What W&B writes in percent where it asks NVML, and as shares of 1 where it asks DCGM, under one name. In a
-run no value of which is above 1 they are shares."""
+run no value of which is above 1 they are shares, unless its GPUs were never busy for so long."""
+_COARSE_PCT = 10
+"""By so much a share may be above twice the utilization: the two are not of one moment."""
 _GPU = re.compile(r"gpu\.(?P<index>\d+)\.(?P<name>\w+)").fullmatch
 _OWN_GPU = re.compile(r"gpu\.process\.(?P<index>\d+)\.\w+").fullmatch
 _CORE = re.compile(r"cpu\.\d+\.cpu_percent").fullmatch
@@ -84,13 +86,18 @@ class WandbSamples:
         """Give the rows of GPUs, and records of everything else."""
         if not self.run.moments_ms:
             return
-        largest = 0.0
+        largest, busiest_pct = 0.0, None
         for moment in read_moments(self._path):
             self._own_gpus |= {int(match["index"]) for match in map(_OWN_GPU, moment.stats) if match}
             for name, text in moment.stats.items():
-                if (match := _GPU(name)) and match["name"] in _SHARES:
-                    largest = max(largest, read_number(text) or 0.0)
-        self._unit_of_shares = "ratio" if largest <= 1 else "%"
+                if (match := _GPU(name)) is None or (value := read_number(text)) is None:
+                    continue
+                if match["name"] in _SHARES:
+                    largest = max(largest, value)
+                elif match["name"] == "gpu":
+                    busiest_pct = max(busiest_pct or 0.0, value)
+        is_idle = busiest_pct is not None and 100 * largest > 2 * busiest_pct + _COARSE_PCT
+        self._unit_of_shares = "%" if largest > 1 or is_idle else "ratio"
         began_ms = self.run.started_ms or min(self.run.moments_ms)
         yield self._pod(began_ms)
         before: Moment | None = None

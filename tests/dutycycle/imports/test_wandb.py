@@ -327,6 +327,12 @@ def test_activity_is_percent_or_a_share_of_1_as_the_whole_run_shows(
     assert [sample["gpus"][0]["sm_active_pct"] for sample in samples] == pytest.approx(percent)
 
 
+def test_shares_of_an_idle_gpu_are_in_percent(tmp_path: Path) -> None:
+    values = {"gpu.0.smActive": 0.8, "gpu.0.gpu": 1.0}
+    samples = imported(tmp_path, [run(START_S), stats(START_S, values)])["nvml-samples"]
+    assert [sample["gpus"][0]["sm_active_pct"] for sample in samples] == [0.8]
+
+
 def test_damage_is_said_and_the_rest_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = [message((13, b"x" * 20_000))] * 12
     whole = a_run()

@@ -6,9 +6,11 @@ left by compaction, by retention, and by the marks of transactions: they are tol
 
 import asyncio
 from collections.abc import Callable
+from typing import NoReturn
 
 from dutycycle.contract.log import ConsumerRecord, TopicPartition
 from dutycycle.contract.topics import TOPICS
+from dutycycle.kafka.errors import BrokerError
 from dutycycle.kafka.faust.port import WorkerPort
 from dutycycle.telemetry.events import SOURCE_GAP, Telemetry
 
@@ -58,14 +60,15 @@ class SourceSequence:
         if is_compacted and not begins:
             return True
         assignment = self.assignment
-        first = await self._port.first_offset(source, expected)
+        gap = f"{source.topic}-{source.partition}: {expected}-{record.offset - 1}"
+        try:
+            first = await self._port.first_offset(source, expected)
+        except BrokerError as error:
+            await self._end(f"{gap} were not delivered, and the broker does not say why: {error}")
         if self.assignment != assignment:
             return False
-        gap = f"{source.topic}-{source.partition}: {expected}-{record.offset - 1}"
         if first is not None and first < record.offset:
-            self._fail(f"{gap} were not delivered, but are on the broker from {first} on")
-            # For ever: the worker ends, and the record must not count as taken.
-            await asyncio.Event().wait()
+            await self._end(f"{gap} were not delivered, but are on the broker from {first} on")
         if not is_compacted and self._port.begins_at(source) is not None:
             self._telemetry.emit(
                 SOURCE_GAP,
@@ -74,6 +77,12 @@ class SourceSequence:
                 topic=source.topic,
             )
         return True
+
+    async def _end(self, reason: str) -> NoReturn:
+        """End the worker. Never returns: the record must not count as taken."""
+        self._fail(reason)
+        while True:
+            await asyncio.Event().wait()
 
     def forget(self) -> None:
         """Forget all places: the partitions were handed over, or assigned anew."""

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from dutycycle.contract.log import ConsumerRecord, TopicPartition
+from dutycycle.kafka.errors import BrokerUnreachableError
 from dutycycle.kafka.faust.sequence import SourceSequence
 from dutycycle.telemetry.events import SOURCE_GAP, Telemetry
 
@@ -70,4 +71,21 @@ async def test_a_loss_ends_the_worker_and_admits_nothing_after_it() -> None:
     await asyncio.wait([admitting], timeout=0.1)
     assert not admitting.done()
     assert failures == ["nvml-samples-3: 5-8 were not delivered, but are on the broker from 5 on"]
+    admitting.cancel()
+
+
+async def test_a_broker_that_does_not_say_what_is_missing_ends_the_worker() -> None:
+    """An exception would end the agent alone, and nothing is taken for expired that may be there."""
+
+    class AwayBroker(FewRecords):
+        async def first_offset(self, source: TopicPartition, offset: int) -> int | None:
+            raise BrokerUnreachableError("timeout", "no answer in time")
+
+    gate, failures, _ = sequence(AwayBroker(begins=5))
+    admitting = asyncio.create_task(gate.admits(record(9)))
+    await asyncio.wait([admitting], timeout=0.1)
+    assert not admitting.done()
+    assert failures == [
+        "nvml-samples-3: 5-8 were not delivered, and the broker does not say why: no answer in time"
+    ]
     admitting.cancel()

@@ -19,6 +19,7 @@ from dutycycle.contract.settings.groups import PREFIX, Settings
 from dutycycle.kube.errors import KubeError
 from dutycycle.live.source import Source
 from dutycycle.telemetry.endpoint import NEARBY, Address, parse
+from dutycycle.telemetry.http_runner import runner_of
 from dutycycle.web.access import COOKIE, Gate
 from dutycycle.web.pages import TABLES, Pages
 from dutycycle.web.pools import NodePools
@@ -146,10 +147,9 @@ class WebPage:
         """Answer while the block runs; gives the page's address. Raises ``SettingError`` for one that cannot
         be had."""
         await self.open()
-        app = web.Application(client_max_size=LARGEST)
-        app.add_routes(self.routes())
-        app.router.add_get("/{other:.*}", partial(self._guard, _not_found))
-        runner = web.AppRunner(app, shutdown_timeout=_CLOSE_S, access_log=None)
+        runner = runner_of(LARGEST, _CLOSE_S)
+        runner.app.add_routes(self.routes())
+        runner.app.router.add_get("/{other:.*}", partial(self._guard, _not_found))
         await runner.setup()
         try:
             address = self._address

@@ -20,6 +20,7 @@ from dutycycle.kafka.tasks import together
 from dutycycle.telemetry.certificate import Certificate
 from dutycycle.telemetry.endpoint import NEARBY, Address, parse
 from dutycycle.telemetry.events import Telemetry
+from dutycycle.telemetry.http_runner import runner_of
 from sinks.events import CERTIFICATE_UNUSABLE
 from sinks.serve.base import Role
 
@@ -117,11 +118,10 @@ class Listener:
 
     async def serve(self) -> None:
         """Answer until cancelled. Raises ``SettingError`` for an address that cannot be had."""
-        app = web.Application(client_max_size=max(role.largest for role in self._roles))
+        runner = runner_of(max(role.largest for role in self._roles), _CLOSE_S)
         for role in self._roles:
             for route in role.routes:
-                app.router.add_route(route.method, route.path, self._answering(role, route.handler))
-        runner = web.AppRunner(app, shutdown_timeout=_CLOSE_S, access_log=None)
+                runner.app.router.add_route(route.method, route.path, self._answering(role, route.handler))
         await runner.setup()
         address, certificate = parse(self._settings.serve_listen), self._certificate
         context = None if certificate is None else certificate.context

@@ -38,6 +38,7 @@ FORMS = (
     ("application/x-www-form-urlencoded; charset=no", b"token=x"),
     ("application/x-www-form-urlencoded", b"token=%ff"), ("application/x-www-form-urlencoded", b"\xff\xfe"),
     ("application/x-www-form-urlencoded", b"token=" + b"x" * 40_000),
+    ("application/x-www-form-urlencoded\r\nContent-Encoding: gzip", b"token=x"),
 )  # fmt: skip
 REFUSED_HERE = {b"303", b"400", b"401", b"403", b"404", b"405", b"413", b"415", b"431"}
 REFUSED = {200, 303, 400, 404, 414, 503}

@@ -212,7 +212,7 @@ def cpu_until_done(workers: list[Worker], who: Contender, topics: Topics, nodes:
     def done() -> bool:
         nonlocal progress, since_s
         sent = topics.count("window-aggregates")
-        committed = topics.committed(group, GPU) if group else nodes * seconds
+        committed = 0 if sent < wanted else topics.committed(group, GPU) if group else nodes * seconds
         if (sent, committed) != progress:
             progress, since_s = (sent, committed), time.monotonic()
         elif time.monotonic() - since_s > _SILENT_S:

@@ -6,7 +6,7 @@ The clients of ``dutycycle.kafka`` and the Faust apps take the same answers from
 import ssl
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from aiokafka.abc import AbstractTokenProvider
 
@@ -44,20 +44,22 @@ def ssl_context(settings: Settings) -> ssl.SSLContext | None:
                     f"write {_TLS}://{','.join(bootstrap_servers(settings))}"
                 )
         return None
+    context = _RenewedContext(ssl.PROTOCOL_TLS_CLIENT)  # which asks for a certificate of this host
     try:
-        context = ssl.create_default_context(cafile=settings.tls_ca)
+        if settings.tls_ca is None:
+            context.load_default_certs()
+        else:
+            context.load_verify_locations(settings.tls_ca)
     except ssl.SSLError as error:
         raise SettingError(f"DUTYCYCLE_TLS_CA={settings.tls_ca!r}: holds no PEM certificates") from error
-    context.__class__ = _RenewedContext  # the library makes none of a class of ours
-    renewed = cast("_RenewedContext", context)
     try:
-        renewed.keep(settings.tls_ca, settings.tls_cert, settings.tls_key)
+        context.keep(settings.tls_ca, settings.tls_cert, settings.tls_key)
     except ssl.SSLError as error:
         raise SettingError(
             f"DUTYCYCLE_TLS_CERT={settings.tls_cert!r} and DUTYCYCLE_TLS_KEY={settings.tls_key!r}: "
             "not a PEM certificate and its private key"
         ) from error
-    return renewed
+    return context
 
 
 class _RenewedContext(ssl.SSLContext):

@@ -34,6 +34,7 @@ def write_picture(rows: Sequence[dict[str, Any]], path: Path) -> None:
                 1.0, color="0.3", linewidth=1, linestyle="--", label="persistence: what is now stays"
             )
             axis.set(yscale="log", ylim=(_LEAST, _MOST), title=metric, ylabel="error over persistence's")
+            axis.yaxis.set_major_formatter("{x:g}")  # the usual labels are formulas
             axis.set_xticks(
                 range(len(horizons)), [f"{name.removeprefix('error_')} ahead" for name in horizons]
             )

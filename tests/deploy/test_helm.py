@@ -581,7 +581,7 @@ def test_trials_are_tried_by_one_in_the_namespaces_and_within_the_budget_that_ar
     trial.add_arguments(parser)
     asked = parser.parse_args(container["args"][1:])
     assert container["args"][0] == "trial"
-    assert (asked.watch, asked.budget, asked.start_s, asked.at_once) == (["ml", "vision"], 120.5, 600, 2)
+    assert (asked.watch, asked.budget, asked.start_s, asked.at_once) == (("ml", "vision"), 120.5, 600, 2)
 
 
 def test_the_class_of_trials_is_that_of_the_code_and_may_be_there_already() -> None:

@@ -5,7 +5,7 @@ Whose log it is says the file ``podInfo`` beside it: ``podname:bert-0``, ``names
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ from collectors.base import Outgoing, Tick, of_node
 from collectors.cuda.log_file import CudaUse, PolledLog
 from collectors.rates import rounded_pct
 from dutycycle.contract.records.samples import CudaPod, CudaSample
+from dutycycle.contract.units import sum_of_all
 from dutycycle.telemetry.events import ATTRIBUTION_FAILED, CUDA_LOG_UNREADABLE, Telemetry
 
 _LOG_FILE = "metrics.log"
@@ -117,23 +118,14 @@ def pod_name(text: str) -> PodName | None:
 def _pod(uid: str, logs: Sequence[CudaUse]) -> CudaPod:
     """Return one pod: sums over its logs, each known where all of them tell it. Of a log that is new the
     rates are not known yet, and the others' are no sum."""
-    burst = _sum(log.burst_us_per_s for log in logs)
+    burst = sum_of_all(log.burst_us_per_s for log in logs)
     return CudaPod(
         uid=uid,
-        kernel_launches_per_s=_rounded(_sum(log.launches_per_s for log in logs)),
+        kernel_launches_per_s=_rounded(sum_of_all(log.launches_per_s for log in logs)),
         kernel_burst_pct=None if burst is None else rounded_pct(burst / _US_PER_PCT),
-        memcpys_per_s=_rounded(_sum(log.copies_per_s for log in logs)),
-        cuda_mem_used_bytes=_sum(log.mem_used_bytes for log in logs),
+        memcpys_per_s=_rounded(sum_of_all(log.copies_per_s for log in logs)),
+        cuda_mem_used_bytes=sum_of_all(log.mem_used_bytes for log in logs),
     )
-
-
-def _sum(values: Iterable[float | None]) -> float | None:
-    total = 0.0
-    for value in values:
-        if value is None:
-            return None
-        total += value
-    return total
 
 
 def _rounded(rate: float | None) -> float | None:

@@ -41,7 +41,7 @@ class MigReader:
         self._totals: dict[str, int | None] = {}
         """Bytes of memory by uuid: a slice's never change."""
         self.instances: dict[str, int] = {}
-        """The slices' GPU instances by uuid, as of the last reading; several may be in one."""
+        """Says the slices' GPU instances by uuid, as of the last reading; several may be in one."""
 
     def read(self, query: DeviceQuery, total_bytes: int | None) -> tuple[MigDevice, ...] | None:
         """Return every slice there is now, None where that is not known; none is an empty answer.

@@ -12,6 +12,7 @@ from collectors.nvml.query import DeviceQuery
 from collectors.nvml.types import Handle, NoDataError, ProcessUtilization, RunningProcess
 from dutycycle.contract.catalogue import PCT
 from dutycycle.contract.records.samples import GpuProcess
+from dutycycle.contract.units import sum_of_all
 
 _PERIOD_US = 1_000_000
 """The longest time between two of the driver's samples: it averages over 1/6 to 1 s."""
@@ -208,12 +209,7 @@ def memory_by_pid(listed: Iterable[RunningProcess]) -> dict[int, int | None]:
         known[process.instance] = (
             process.used_bytes if before is None else max(before, process.used_bytes or 0)
         )
-    return {pid: _sum(parts.values()) for pid, parts in held.items()}
-
-
-def _sum(parts: Iterable[int | None]) -> int | None:
-    known = list(parts)
-    return None if None in known else sum(part for part in known if part is not None)
+    return {pid: sum_of_all(parts.values()) for pid, parts in held.items()}
 
 
 def _process(

@@ -6,9 +6,11 @@ stays as it was written, whole or not: ``5`` is not read as ``5.0``.
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from msgspec import Meta
+
+_Number = TypeVar("_Number", int, float)
 
 END_OF_TIME_MS = 4_102_444_800_000
 """2100-01-01. A timestamp past it is in another unit (microseconds, nanoseconds), not in the future."""
@@ -69,6 +71,14 @@ def sum_of_known(values: Iterable[float | None]) -> float | None:
     """Return the sum of the values that are known; None where none is."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
+
+
+def sum_of_all(values: Iterable[_Number | None]) -> _Number | None:
+    """Return the sum of the values; None where there is none, and where one is not known: without it, it is
+    another sum."""
+    parts = list(values)
+    known = [value for value in parts if value is not None]
+    return sum(known) if known and len(known) == len(parts) else None
 
 
 def weighted_mean(pairs: Iterable[tuple[float | None, float]]) -> float | None:

@@ -45,18 +45,18 @@ class GpuUse:
     model: str | None
     seconds: float
     known_s: float
-    """Of its seconds those of which the utilization is known."""
+    """Counts those of its seconds of which the utilization is known."""
     busy_s: float | None
     working_s: float | None
     """Of the busy time, that in which it worked and did not wait (``contract.records.hours``)."""
     judged_s: float
-    """Of its seconds those of which it is known whether it worked."""
+    """Counts those of its seconds of which it is known whether it worked."""
     idle_s: float | None
     untouched_s: float | None
     """Of the idle time, that in which pods held it and no process was on it; None where none are seen."""
     energy_j: float | None
     metered_s: float
-    """Of its seconds those of which the energy is known."""
+    """Counts those of its seconds of which the energy is known."""
     util_mean: float | None
     util_max: float | None
     sm_mean: float | None

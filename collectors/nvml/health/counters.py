@@ -6,7 +6,7 @@ from collectors.nvml import gate
 from collectors.nvml.query import DeviceQuery
 from collectors.nvml.types import FieldValue, is_refused
 from dutycycle.contract.records.health import HealthCounters
-from dutycycle.contract.units import MAX_INTEGER
+from dutycycle.contract.units import MAX_INTEGER, sum_of_all
 
 _COUNTS = {
     3: "ecc_corrected",
@@ -71,9 +71,9 @@ class HealthReader:
         if counts.get("ecc_uncorrected") or counts.get("ecc_lifetime_uncorrected"):
             parts = query.ask("uncorrected_errors", gate.uncorrected_errors)
         counters = HealthCounters(
-            pages_retired=_sum(pages),
+            pages_retired=sum_of_all(pages),
             nvlinks_active=active,
-            nvlink_errors=_sum(totals) if totals else errors,
+            nvlink_errors=sum_of_all(totals) if totals else errors,
             fabric_state=None if fabric is None else fabric.state,
             fabric_health=None if fabric is None else fabric.health,
             energy_j=None if energy_mj is None else round(energy_mj / 1000),
@@ -95,7 +95,7 @@ class HealthReader:
         states = [value for (number, _), value in _scoped(values) if number == _LINK_STATE]
         errors = [value for (number, _), value in _scoped(values) if number != _LINK_STATE]
         active = [None if state is None else state in (_LINK_ACTIVE, _LINK_ASLEEP) for state in states]
-        return _sum(active) if len(states) == links else None, _sum(errors)
+        return sum_of_all(active) if len(states) == links else None, sum_of_all(errors)
 
     def _values(self, query: DeviceQuery, keys: Sequence[Key]) -> dict[Key, int | None]:
         """Return the fields that the GPU knows, by what was asked for; None: this time it does not say."""
@@ -118,12 +118,6 @@ class HealthReader:
                 values[key] = None
         self._unsupported |= refused - {_number(key) for key in values}  # one link may be another kind
         return values
-
-
-def _sum(parts: Sequence[int | None]) -> int | None:
-    """Return the sum; None where there is none, and where one is not known: without it, it is another sum."""
-    known = [part for part in parts if part is not None]
-    return sum(known) if known and len(known) == len(parts) else None
 
 
 def _flag(values: Mapping[Key, int | None], number: int) -> bool | None:

@@ -60,7 +60,7 @@ class HealthRecorder:
         """By UUID, with the listing and the MIG mode that it knows. Drivers may give the handle of before."""
         self._counters: dict[str, HealthCounters] = {}
         self._known: dict[str, HealthCounters] = {}
-        """What each counter was when it could be read last: what happened meanwhile is found by that."""
+        """Holds each counter as it could be read last: what happened meanwhile is found by that."""
         self._facts: dict[str, GpuFacts] = {}
         self._stated: dict[str, tuple[float, HealthCounters | None]] = {}
         """When each GPU's state was told last, and what."""

@@ -224,7 +224,7 @@ class ExactConsumer(driver.Consumer):
         self._counted_to: dict[TP, int] = {}
         """To where a log had begun later than what was committed of it."""
         self._fetched: dict[TP, int] = {}
-        """The last offset that was fetched of a partition since it was sought."""
+        """Holds the last offset that was fetched of a partition since it was sought."""
         self._empty_handed = Event()
         self._empty_handed.set()
         self._batches: defaultdict[TP, WeakSet[Message]] = defaultdict(WeakSet)

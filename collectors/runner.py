@@ -234,20 +234,14 @@ class Runner:
         records: list[Outgoing] = []
         for thread, tick, outcome, at_s in answers:
             thread.busy_with = None
-            records += self._answered(thread, tick, outcome, at_s)
+            if isinstance(outcome, Exception):
+                self._failed(thread, "error", _in_one_line(outcome))
+            elif self._in_time(tick, at_s):
+                self.metrics.measured(thread.name, at_s - tick.monotonic_s)
+                self._telemetry.clear_condition(COLLECTOR_FAILED, thread.name, "measures again")
+                records += outcome
         if records:
             self._publish(records)
-
-    def _answered(
-        self, thread: CollectorThread, tick: Tick, outcome: _Outcome, at_s: float
-    ) -> Sequence[Outgoing]:
-        if isinstance(outcome, Exception):
-            self._failed(thread, "error", _in_one_line(outcome))
-        elif self._in_time(tick, at_s):
-            self.metrics.measured(thread.name, at_s - tick.monotonic_s)
-            self._telemetry.clear_condition(COLLECTOR_FAILED, thread.name, "measures again")
-            return outcome
-        return ()
 
     def _failed(self, thread: CollectorThread, reason: str, detail: str) -> None:
         self.metrics.failed(thread.name)

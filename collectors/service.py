@@ -59,7 +59,14 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
     telemetry.status.waiting = None
     sending = publisher.start()
     try:
-        await _tick(settings, telemetry, measuring, publisher, sending, stop)
+        runner = Runner(
+            measuring, publisher.publish, telemetry, node=settings.node, interval_s=settings.interval
+        )
+        telemetry.status.ready["ticks"] = runner.metrics.readiness_error
+        ticking = asyncio.create_task(runner.run(stop))
+        await asyncio.wait({sending, ticking}, return_when=asyncio.FIRST_COMPLETED)
+        stop.set()  # a signal came, or the broker refuses us for good
+        await ticking
     finally:
         await publisher.close(_FLUSH_S)
     if not sending.cancelled() and (error := sending.exception()) is not None:
@@ -79,13 +86,14 @@ def collectors(settings: Settings, telemetry: Telemetry, pods: PodsCollector | N
         from collectors.prometheus.collector import PrometheusCollector
         from collectors.prometheus.query import Prometheus
 
-        source = Prometheus(settings)
-        uid_of = None if pods is None else pods.uid_of
+        chosen = settings.gpu_activity
+        known = {*ACTIVITY_METRICS, *ENGINE_METRICS}
+        left_out = set() if chosen == "on" else known - {*_activity(chosen)}
         yield PrometheusCollector(
-            source,
+            Prometheus(settings),
             telemetry,
-            AnswerReader(settings, _left_out(settings.gpu_activity)),
-            uid_of=uid_of,
+            AnswerReader(settings, left_out),
+            uid_of=None if pods is None else pods.uid_of,
             retire_s=settings.retire,
             health=settings.gpu_health == "on",
         )
@@ -120,7 +128,8 @@ def _own(settings: Settings, telemetry: Telemetry, pods: PodsCollector | None) -
         containers=settings.containers,
         retire_s=settings.retire,
     )
-    uid_of = pods.uid_of if pods else _nobody
+    # Without an API server no uid is known.
+    uid_of = pods.uid_of if pods else lambda _namespace, _name: None
     if settings.cuda_logs is not None:
         yield CudaCollector(telemetry, Path(settings.cuda_logs), uid_of)
     given = allocations(settings, telemetry, uid_of)
@@ -168,32 +177,6 @@ def _steps(settings: Settings, telemetry: Telemetry) -> StepSocket | None:
         detail = f"DUTYCYCLE_STEPS_SOCKET={settings.steps_socket}: {error.strerror or error}"
         telemetry.raise_condition(STEPS_UNREACHABLE, str(path), detail)
         return None
-
-
-def _nobody(_namespace: str, _name: str) -> None:
-    """Return None: without an API server no uid is known."""
-
-
-async def _tick(
-    settings: Settings,
-    telemetry: Telemetry,
-    measuring: list[Collector],
-    publisher: Publisher,
-    sending: asyncio.Task[None],
-    stop: asyncio.Event,
-) -> None:
-    runner = Runner(measuring, publisher.publish, telemetry, node=settings.node, interval_s=settings.interval)
-    telemetry.status.ready["ticks"] = runner.metrics.readiness_error
-    ticking = asyncio.create_task(runner.run(stop))
-    await asyncio.wait({sending, ticking}, return_when=asyncio.FIRST_COMPLETED)
-    stop.set()  # a signal came, or the broker refuses us for good
-    await ticking
-
-
-def _left_out(chosen: str) -> set[str]:
-    """Return the metrics that ``gpu_activity`` leaves out of what an exporter tells."""
-    known = {*ACTIVITY_METRICS, *ENGINE_METRICS}
-    return set() if chosen == "on" else known - {*_activity(chosen)}
 
 
 def _activity(chosen: str) -> tuple[str, ...]:

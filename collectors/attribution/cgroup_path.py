@@ -93,22 +93,22 @@ def parse_cgroup_path(path: str) -> CgroupId | None:
     directories = [name for name in path.removesuffix(_DELETED).split("/") if name not in ("", ".", "..")]
     if not directories:
         return None
-    parts = [part for depth, name in enumerate(directories, 1) for part in _split(name, depth)]
+    parts: list[_PathPart] = []
+    for depth, name in enumerate(directories, 1):
+        # runc without the systemd driver takes the kubelet's "slice:runtime:id" as one directory's name.
+        match name.split(":"):
+            case [parent, runtime, container] if parent and container:
+                scope = f"{runtime}-{container}.scope" if runtime else container
+                parts += [_PathPart(parent, depth), _PathPart(scope, depth)]
+            case _:
+                parts.append(_PathPart(name, depth))
+    whole = _join(directories, len(directories))
     return (
         _pod(parts, directories)
         or _container(parts, directories)
         or _unit(parts, directories)
-        or _other(directories)
+        or CgroupId(kind=CgroupKind.OTHER, path=whole, name=whole, namespace="cgroup")
     )
-
-
-def _split(name: str, depth: int) -> list[_PathPart]:
-    # runc without the systemd driver takes the kubelet's "slice:runtime:id" as one directory's name.
-    match name.split(":"):
-        case [parent, runtime, container] if parent and container:
-            scope = f"{runtime}-{container}.scope" if runtime else container
-            return [_PathPart(parent, depth), _PathPart(scope, depth)]
-    return [_PathPart(name, depth)]
 
 
 def _join(directories: list[str], depth: int) -> str:
@@ -120,31 +120,24 @@ def _pod(parts: list[_PathPart], directories: list[str]) -> CgroupId | None:
         match = _POD_DIR.fullmatch(parts[index].name) or _POD_SLICE.fullmatch(parts[index].name)
         if match is None:
             continue
-        inner = parts[index + 1] if index + 1 < len(parts) else None
-        container = _in_pod(inner)
-        deepest = inner if inner and container else parts[index]
         uid = match["uid"].replace("_", "-")
+        container, depth = None, parts[index].depth
+        inner = _IN_POD.fullmatch(parts[index + 1].name) if index + 1 < len(parts) else None
+        if inner is not None and not _is_monitor(inner["runtime"]):
+            container, depth = inner["id"], parts[index + 1].depth
+        parent = parts[index - 1].name if index else ""
+        qos: str | None
+        if match.re is _POD_SLICE:
+            qos = match["qos"] or "guaranteed"
+        elif parent in ("burstable", "besteffort"):
+            qos = parent
+        else:
+            qos = "guaranteed" if parent.endswith("kubepods") else None
         return CgroupId(
-            kind=CgroupKind.POD, path=_join(directories, deepest.depth), pod_uid=uid, container_id=container,
-            name=container[:12] if container else uid, qos=_qos(match, parts[:index]),
+            kind=CgroupKind.POD, path=_join(directories, depth), pod_uid=uid, container_id=container,
+            name=container[:12] if container else uid, qos=qos,
         )  # fmt: skip
     return None
-
-
-def _in_pod(part: _PathPart | None) -> str | None:
-    match = _IN_POD.fullmatch(part.name) if part else None
-    if match is None or _is_monitor(match["runtime"]):
-        return None
-    return match["id"]
-
-
-def _qos(match: re.Match[str], above: list[_PathPart]) -> str | None:
-    if match.re is _POD_SLICE:
-        return match["qos"] or "guaranteed"
-    parent = above[-1].name if above else ""
-    if parent in ("burstable", "besteffort"):
-        return parent
-    return "guaranteed" if parent.endswith("kubepods") else None
 
 
 def _is_monitor(runtime: str | None) -> bool:
@@ -189,8 +182,3 @@ def _unit(parts: list[_PathPart], directories: list[str]) -> CgroupId | None:
     last = units[-1]
     path = _join(directories, last.depth)
     return CgroupId(kind=CgroupKind.UNIT, path=path, name=last.name, namespace="systemd")
-
-
-def _other(directories: list[str]) -> CgroupId:
-    path = _join(directories, len(directories))
-    return CgroupId(kind=CgroupKind.OTHER, path=path, name=path, namespace="cgroup")

@@ -2,7 +2,8 @@
 
 import re
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -69,33 +70,31 @@ class Allocations:
             return None
         holders: dict[Allocation, None] = {}
         for allocated, device in given:
-            if self._is_on(device, uuid, index, slices):
-                meant = _slices_meant(device, slices)
-                if len(meant) != 1:
-                    return None
-                holders[self._allocation(allocated, device, meant[0])] = None
+            if device.minor is not None:  # mostly the index
+                of_minor = self._uuids.get(device.minor)
+                is_on = device.minor == index if of_minor is None else of_minor == uuid
+            else:
+                is_on = device.uuid == uuid or device.uuid in slices
+            if not is_on:
+                continue
+            meant = _slices_meant(device, slices)
+            if len(meant) != 1:
+                return None
+            holder = Allocation(
+                pod_uid=self._uid_of(allocated.namespace, allocated.pod),
+                namespace=allocated.namespace,
+                pod=allocated.pod,
+                container=allocated.container,
+                mig=meant[0],
+                shared=device.shared or None,
+            )
+            holders[holder] = None
         return tuple(holders)
 
     def close(self) -> None:
         """End the thread."""
         self._stop.set()
         self._thread.join(1.0)
-
-    def _is_on(self, device: DeviceId, uuid: str, index: int, slices: Collection[str]) -> bool:
-        if device.minor is not None:  # mostly the index
-            of_minor = self._uuids.get(device.minor)
-            return device.minor == index if of_minor is None else of_minor == uuid
-        return device.uuid == uuid or device.uuid in slices
-
-    def _allocation(self, allocated: AllocatedDevice, device: DeviceId, mig: str | None) -> Allocation:
-        return Allocation(
-            pod_uid=self._uid_of(allocated.namespace, allocated.pod),
-            namespace=allocated.namespace,
-            pod=allocated.pod,
-            container=allocated.container,
-            mig=mig,
-            shared=device.shared or None,
-        )
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -158,18 +157,15 @@ def allocations(settings: Settings, telemetry: Telemetry, uid_of: UidOf) -> Allo
     The setting ``pod_resources`` is ``auto`` (where the socket is there at the start), ``off``, or the path
     of a socket that will be there.
     """
-    socket = Path(settings.host_root) / SOCKET
-    if settings.pod_resources == "off" or (settings.pod_resources == "auto" and not _is_there(socket)):
+    if settings.pod_resources == "off":
         return None
+    socket = Path(settings.pod_resources)
+    if settings.pod_resources == "auto":
+        socket = Path(settings.host_root) / SOCKET
+        with suppress(PermissionError):  # then the first question reports it, with the socket's name
+            if not socket.is_socket():
+                return None
     # Only here: loading gRPC takes a tenth of a second, and most machines have no kubelet.
     from collectors.attribution.kubelet.client import KubeletClient
 
-    path = socket if settings.pod_resources == "auto" else Path(settings.pod_resources)
-    return Allocations(KubeletClient(path), uid_of, telemetry, host_root=settings.host_root)
-
-
-def _is_there(socket: Path) -> bool:
-    try:
-        return socket.is_socket()
-    except PermissionError:
-        return True  # then the first question reports it, with the socket's name
+    return Allocations(KubeletClient(socket), uid_of, telemetry, host_root=settings.host_root)

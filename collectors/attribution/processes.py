@@ -84,30 +84,24 @@ class Attribution:
         if (known := self._known.get(key)) is not None:
             self._known.move_to_end(key)
             return known
-        cgroup = self._look(pid)
-        if isinstance(cgroup, CgroupId) and cgroup.kind in LASTING:
-            self._remember(key, cgroup)
-        return cgroup
-
-    def _look(self, pid: int) -> CgroupId | Unattributed:
         try:
             text = (self._proc / str(pid) / "cgroup").read_text(encoding="utf-8", errors="surrogateescape")
         except (FileNotFoundError, ProcessLookupError):
             return Unattributed.GONE
         except OSError:
             return Unattributed.NO_CGROUP
-        paths = cgroup_paths(text)
-        if not paths:
+        if not (paths := cgroup_paths(text)):
             return Unattributed.NO_CGROUP
         cgroup = best_of(paths)
         if cgroup is None or cgroup.kind not in self._included:
             return Unattributed.NOT_A_POD
-        return cgroup if cgroup.pod_uid else replace(cgroup, pod_uid=cgroup.synthetic_uid(self._node))
-
-    def _remember(self, key: tuple[int, int], cgroup: CgroupId) -> None:
-        self._known[key] = cgroup
-        if len(self._known) > self._capacity:
-            self._known.popitem(last=False)
+        if not cgroup.pod_uid:
+            cgroup = replace(cgroup, pod_uid=cgroup.synthetic_uid(self._node))
+        if cgroup.kind in LASTING:
+            self._known[key] = cgroup
+            if len(self._known) > self._capacity:
+                self._known.popitem(last=False)
+        return cgroup
 
 
 def read_start_time(proc: Path, pid: int) -> int | None:
@@ -129,14 +123,12 @@ def cgroup_paths(text: str) -> list[str]:
 def best_of(paths: Iterable[str]) -> CgroupId | None:
     """Return the most specific of a process's cgroups: on v1 it may be in a container, or a job of Slurm, in
     some hierarchies only; of a job in the others it is ``slurmd.service``'s."""
-    cgroups = [
-        cgroup_path for path in dict.fromkeys(paths) if (cgroup_path := parse_cgroup_path(path)) is not None
-    ]
-    return max(cgroups, key=_how_specific, default=None)
-
-
-def _how_specific(cgroup: CgroupId) -> tuple[int, bool, int]:
-    return _RANK[cgroup.kind], cgroup.namespace == SLURM, len(cgroup.path)
+    cgroups = (parse_cgroup_path(path) for path in dict.fromkeys(paths))
+    return max(
+        (cgroup for cgroup in cgroups if cgroup is not None),
+        key=lambda cgroup: (_RANK[cgroup.kind], cgroup.namespace == SLURM, len(cgroup.path)),
+        default=None,
+    )
 
 
 def printable(text: str) -> str | None:

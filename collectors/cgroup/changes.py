@@ -12,7 +12,6 @@ _UNMOUNTED, _OVERFLOWED, _IGNORED = 0x2000, 0x4000, 0x8000
 _ONLY_FOLDERS, _IS_FOLDER = 0x01000000, 0x40000000
 _WANTED = _MOVED_FROM | _MOVED_TO | _CREATED | _DELETED | _DELETED_SELF | _ONLY_FOLDERS
 _MOST_BYTES = 65_536
-_NO_EVENTS = b""
 _library = ctypes.CDLL(None, use_errno=True)
 
 
@@ -42,7 +41,11 @@ class FolderChanges:
         """Return the trees in which a folder came or went since the last call; all, if more happened than
         the kernel keeps."""
         changed: set[int] = set()
-        while events := self._read():
+        while self._fd >= 0:
+            try:
+                events = os.read(self._fd, _MOST_BYTES)
+            except BlockingIOError:  # no more of them
+                break
             at = 0
             while at < len(events):
                 number, mask, _, length = _EVENT.unpack_from(events, at)
@@ -61,9 +64,3 @@ class FolderChanges:
             self._close()
         self._fd = -1
         self._trees.clear()
-
-    def _read(self) -> bytes:
-        try:
-            return os.read(self._fd, _MOST_BYTES) if self._fd >= 0 else _NO_EVENTS
-        except BlockingIOError:
-            return _NO_EVENTS

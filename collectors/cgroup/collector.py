@@ -1,7 +1,7 @@
 """Measures at every tick the host, and each pod's containers, from the kernel's own counters."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from collectors.attribution.cgroup_path import CgroupId, CgroupKind
@@ -77,8 +77,29 @@ class CgroupCollector:
         if self._tree.left_out:
             detail = f"{self._tree.left_out} cgroups are more than a record carries"
             self._telemetry.emit(NOT_MEASURED, detail, what="cgroups", reason="too_many")
+        pods: list[PodCgroup] = []
         unnamed: dict[str, CgroupId] = {}
-        sample = CgroupSample(**tick.head, host=host, pods=tuple(self._measure(unnamed)))
+        disks, host_namespace = self._host.disks, self._networks.host_namespace()
+        for pod in self._reported:
+            containers = []
+            for group, meter in pod.meters:
+                if (container := meter.measure(disks)) is not None:
+                    containers.append(container)
+                    who = group.id
+            if not containers:
+                continue
+            if not who.pod_uid:  # no API server names it
+                unnamed[pod.uid] = who
+            rx, tx = self._networks.rates(pod.uid, pod.folders, host_namespace, self._clock())
+            measured = containers, rounded(rx), rounded(tx)
+            if pod.record is None or measured != pod.measured:
+                pod.measured = measured
+                pod.record = PodCgroup(
+                    uid=pod.uid, qos=who.qos, net_rx_bytes_per_s=measured[1], net_tx_bytes_per_s=measured[2],
+                    containers=tuple(containers),
+                )  # fmt: skip
+            pods.append(pod.record)
+        sample = CgroupSample(**tick.head, host=host, pods=tuple(pods))
         return [*self._synthetic_pods.update(unnamed, tick), of_node("cgroup-samples", sample)]
 
     def close(self) -> None:
@@ -110,29 +131,6 @@ class CgroupCollector:
             meter.close()
         self._groups, self._reported = groups, [*reported.values()]
         self._networks.forget_all_but(reported)
-
-    def _measure(self, unnamed: dict[str, CgroupId]) -> Iterator[PodCgroup]:
-        """Measure what is there; ``unnamed`` is told which of it no API server names."""
-        disks, host_namespace = self._host.disks, self._networks.host_namespace()
-        for pod in self._reported:
-            containers = []
-            for group, meter in pod.meters:
-                if (container := meter.measure(disks)) is not None:
-                    containers.append(container)
-                    who = group.id
-            if not containers:
-                continue
-            if not who.pod_uid:
-                unnamed[pod.uid] = who
-            rx, tx = self._networks.rates(pod.uid, pod.folders, host_namespace, self._clock())
-            measured = containers, rounded(rx), rounded(tx)
-            if pod.record is None or measured != pod.measured:
-                pod.measured = measured
-                pod.record = PodCgroup(
-                    uid=pod.uid, qos=who.qos, net_rx_bytes_per_s=measured[1], net_tx_bytes_per_s=measured[2],
-                    containers=tuple(containers),
-                )  # fmt: skip
-            yield pod.record
 
     def _report_missing_controllers(self, hierarchies: Sequence[Hierarchy]) -> None:
         controllers = {controller for each in hierarchies for controller in each.controllers}

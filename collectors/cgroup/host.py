@@ -57,13 +57,29 @@ class HostReader:
 
     def read(self) -> Host:
         """Return the node now; rates since the last reading, absent in the first."""
-        cpu, count = self._cpu_now()
+        busy, count = cpu_ticks(self._text("stat"))
+        rate = self._cpu.per_s(busy, self._clock())
+        cpu = None
+        if rate is not None and count is not None:
+            # Ticks are whole hundredths of a second: a full core may seem a little more than full.
+            cpu = rounded_pct(min(100.0 * count, 100 * rate / _TICKS_PER_S))
         used, total = memory_bytes(self._text("meminfo"))
         text = self._text("diskstats")
         disks = disk_bytes(text) if text is not None else {}
         self.disks = frozenset(disks) if text is not None else None
         disk_read, disk_write = self._disk.per_s(disks, self._clock())
-        net_rx, net_tx = self._net_now()
+        bytes_by_interface = interface_bytes(self._text("1/net/dev") or self._text("net/dev") or "")
+        if bytes_by_interface.keys() != self._names:
+            self._names = frozenset(bytes_by_interface)
+            self._physical = physical(self._names, self._root)
+            self._speed_due = 0
+        if not self._speed_due:
+            used_names = (name for name in self._physical if any(bytes_by_interface[name]))
+            self._speed = speed(used_names, self._root)
+            self._speed_due = _SPEED_TICKS
+        self._speed_due -= 1
+        counted = {name: bytes_by_interface[name] for name in self._physical}
+        net_rx, net_tx = self._net.per_s(counted, self._clock())
         return Host(
             cpu_util_pct=cpu, cpu_count=count, mem_used_bytes=used, mem_total_bytes=total,
             disk_read_bytes_per_s=rounded(disk_read), disk_write_bytes_per_s=rounded(disk_write),
@@ -79,29 +95,6 @@ class HostReader:
     def _text(self, name: str) -> str | None:
         text = self._files[name].read()
         return None if text is None else text.decode(errors="replace")
-
-    def _cpu_now(self) -> tuple[float | None, int | None]:
-        busy, count = cpu_ticks(self._text("stat"))
-        rate = self._cpu.per_s(busy, self._clock())
-        if rate is None or count is None:
-            return None, count
-        # Ticks are whole hundredths of a second: a full core may seem a little more than full.
-        return rounded_pct(min(100.0 * count, 100 * rate / _TICKS_PER_S)), count
-
-    def _net_now(self) -> tuple[float, float] | tuple[None, None]:
-        text = self._text("1/net/dev") or self._text("net/dev") or ""
-        bytes_by_interface = interface_bytes(text)
-        if bytes_by_interface.keys() != self._names:
-            self._names = frozenset(bytes_by_interface)
-            self._physical = physical(self._names, self._root)
-            self._speed_due = 0
-        if not self._speed_due:
-            self._speed = speed(
-                (name for name in self._physical if any(bytes_by_interface[name])), self._root
-            )
-            self._speed_due = _SPEED_TICKS
-        self._speed_due -= 1
-        return self._net.per_s({name: bytes_by_interface[name] for name in self._physical}, self._clock())
 
 
 def cpu_ticks(stat: str | None) -> tuple[int | None, int | None]:

@@ -65,10 +65,22 @@ class ContainerMeter:
             return self._container
         self._texts, self._disks = texts, disks
         usage = self._take(texts, disks, is_due=is_due)
-        container = None if usage is None else self._rates(usage, now)
+        if usage is None:
+            self._is_still, self._container = False, None
+            return None
+        passed_s, self._at = now - self._at, now
+        cpu = per_s(self._cpu.add(usage.cpu_ns), passed_s)
+        container = Container(
+            id=self._id,
+            cpu_util_pct=rounded_pct(cpu / _NS_PER_PCT) if cpu is not None else None,
+            cpu_throttled_pct=rounded_pct(self._throttled.pct(usage.throttled, usage.periods)),
+            mem_used_bytes=usage.mem_used,
+            mem_limit_bytes=usage.mem_limit,
+            io_read_bytes_per_s=rounded(per_s(self._io_read.add(usage.io_read), passed_s)),
+            io_write_bytes_per_s=rounded(per_s(self._io_written.add(usage.io_write), passed_s)),
+        )
         # Where its CPU time is not known, only its memory tells whether the memory is the same.
-        is_known = usage is not None and usage.cpu_ns is not None
-        self._is_still = is_known and is_same and container == self._container
+        self._is_still = usage.cpu_ns is not None and is_same and container == self._container
         self._container = container
         return container
 
@@ -93,19 +105,6 @@ class ContainerMeter:
             for controller in self._lasting:
                 controller.take(usage, [file.read() for file in controller.files], disks)
         return usage if is_there else None
-
-    def _rates(self, usage: ContainerUsage, now: float) -> Container:
-        passed_s, self._at = now - self._at, now
-        cpu = per_s(self._cpu.add(usage.cpu_ns), passed_s)
-        return Container(
-            id=self._id,
-            cpu_util_pct=rounded_pct(cpu / _NS_PER_PCT) if cpu is not None else None,
-            cpu_throttled_pct=rounded_pct(self._throttled.pct(usage.throttled, usage.periods)),
-            mem_used_bytes=usage.mem_used,
-            mem_limit_bytes=usage.mem_limit,
-            io_read_bytes_per_s=rounded(per_s(self._io_read.add(usage.io_read), passed_s)),
-            io_write_bytes_per_s=rounded(per_s(self._io_written.add(usage.io_write), passed_s)),
-        )
 
 
 def _controllers(folders: list[CgroupFolder], pool: FilePool) -> list[Controller]:

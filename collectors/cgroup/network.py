@@ -113,17 +113,16 @@ class PodNetworks:
         return None
 
     def _namespace(self, pid: int) -> str | None:
-        return self._link(pid) if self._by_link else self._inode(pid)
+        if self._by_link:
+            return self._link(pid)
+        try:
+            return str(os.stat(f"{self._proc}/{pid}/net/dev").st_ino)  # noqa: PTH116 - a Path costs thrice
+        except OSError:
+            return None
 
     def _link(self, pid: int) -> str | None:
         try:
             return os.readlink(f"{self._proc}/{pid}/ns/net")  # noqa: PTH115 - a Path costs thrice the call
-        except OSError:
-            return None
-
-    def _inode(self, pid: int) -> str | None:
-        try:
-            return str(os.stat(f"{self._proc}/{pid}/net/dev").st_ino)  # noqa: PTH116 - as above
         except OSError:
             return None
 

@@ -38,17 +38,13 @@ class SyntheticPods:
             if known is None or known.gone_s is not None or now - known.published_s >= _REPEAT_S:
                 self._known[uid] = _SyntheticPod(who, now)
                 yield _record(uid, who, tick, finished=False)
-        for uid in [uid for uid in self._known if uid not in present]:
-            yield from self._absent(uid, tick)
-
-    def _absent(self, uid: str, tick: Tick) -> Iterator[Outgoing]:
-        known = self._known[uid]
-        if known.gone_s is None:
-            known.gone_s = tick.monotonic_s
-            yield _record(uid, known.id, tick, finished=True)
-        elif tick.monotonic_s - known.gone_s >= self._retire_s:
-            del self._known[uid]
-            yield Outgoing(topic="pods", key=uid, payload=None, ts_ms=tick.ts_ms)
+        for uid, pod in [(uid, pod) for uid, pod in self._known.items() if uid not in present]:
+            if pod.gone_s is None:
+                pod.gone_s = now
+                yield _record(uid, pod.id, tick, finished=True)
+            elif now - pod.gone_s >= self._retire_s:
+                del self._known[uid]
+                yield Outgoing(topic="pods", key=uid, payload=None, ts_ms=tick.ts_ms)
 
 
 def _record(uid: str, who: CgroupId, tick: Tick, *, finished: bool) -> Outgoing:

@@ -198,12 +198,23 @@ class CgroupTree:
 
         Raises ``OSError`` when a hierarchy cannot be listed at all.
         """
-        if self._refresh():
+        # Looked at is what the kernel does not watch for us, or in which it saw a change.
+        changed = self._changes.drain()
+        self._looks += 1
+        is_changed = False
+        for number, (_, listing) in enumerate(self._listings):
+            is_due = (self._looks + number) % _LOOK_EVERY == 0  # not all at one tick
+            if number in changed or is_due or not listing.is_watched:
+                is_changed = listing.refresh() or is_changed
+        if is_changed:
             groups = self._find()
             # Pods and containers come first, and their folders are there as long as they are.
             self._lasting = [group for group in groups if group.id.kind in _LASTING]
             self._others = groups[len(self._lasting) :]
-        present = [*self._lasting, *(group for group in self._others if _is_used(group))]
+        used = (
+            group for group in self._others if any(first_pid(folder) is not None for folder in group.folders)
+        )
+        present = [*self._lasting, *used]
         if present != self._present:
             parents = set()
             for group in present:
@@ -224,50 +235,27 @@ class CgroupTree:
         for _, listing in self._listings:
             listing.close()
 
-    def _refresh(self) -> bool:
-        """Look at the hierarchies that the kernel does not watch for us, or in which it saw a change; whether
-        there is any."""
-        changed = self._changes.drain()
-        self._looks += 1
-        is_changed = False
-        for number, (_, listing) in enumerate(self._listings):
-            is_due = (self._looks + number) % _LOOK_EVERY == 0  # not all at one tick
-            if number in changed or is_due or not listing.is_watched:
-                is_changed = listing.refresh() or is_changed
-        return is_changed
-
     def _find(self) -> list[Group]:
         group_by_key: dict[tuple[str, str], Group] = {}
         ids: dict[str, CgroupId | None] = {}
         for hierarchy, listing in self._listings:
             for path, inode in listing.folders.items():
                 who = ids[path] = self._ids[path] if path in self._ids else parse_cgroup_path(path)
-                if who is not None and self._reports(who):
-                    _enter(group_by_key, who, hierarchy, path, inode)
+                if who is None or who.kind not in self._kinds:
+                    continue
+                # A pod's own folder holds no processes, only its containers' folders.
+                if who.kind is CgroupKind.POD and who.container_id is None:
+                    continue
+                key = (who.pod_uid or "", who.container_id or who.path)
+                if (group := group_by_key.get(key)) is None:
+                    group = group_by_key[key] = Group(key, who)
+                folder = hierarchy.root + path
+                group.folders.append(folder)
+                if path == who.path:
+                    group.own_folders.append(CgroupFolder(hierarchy, folder, inode))
         self._ids = ids
         groups = [group for group in group_by_key.values() if group.own_folders]
         return sorted(groups, key=lambda group: (_ORDER[group.id.kind], group.id.path))
-
-    def _reports(self, who: CgroupId) -> bool:
-        # A pod's own folder holds no processes, only its containers' folders.
-        return who.kind in self._kinds and (who.kind is not CgroupKind.POD or who.container_id is not None)
-
-
-def _is_used(group: Group) -> bool:
-    """Tell whether anything runs in a group that is no container's."""
-    return any(first_pid(folder) is not None for folder in group.folders)
-
-
-def _enter(
-    group_by_key: dict[tuple[str, str], Group], who: CgroupId, hierarchy: Hierarchy, path: str, inode: int
-) -> None:
-    key = (who.pod_uid or "", who.container_id or who.path)
-    if (group := group_by_key.get(key)) is None:
-        group = group_by_key[key] = Group(key, who)
-    folder = hierarchy.root + path
-    group.folders.append(folder)
-    if path == who.path:
-        group.own_folders.append(CgroupFolder(hierarchy, folder, inode))
 
 
 def first_pid(folder: str) -> int | None:

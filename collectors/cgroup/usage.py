@@ -50,12 +50,8 @@ class Controller:
         self, take: _Reader, pool: FilePool, folder: str, *names: str, rhythm: Rhythm = Rhythm.ANY_TICK
     ) -> None:
         self.rhythm = rhythm
-        self._take = take
+        self.take = take
         self.files = [pool.file(f"{folder}/{name}") for name in names]
-
-    def take(self, usage: ContainerUsage, texts: Texts, disks: Disks) -> bool:
-        """Fill in what this controller knows. False: its files are not there (any more)."""
-        return self._take(usage, texts, disks)
 
     def close(self) -> None:
         """Close the files."""

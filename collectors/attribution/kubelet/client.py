@@ -24,8 +24,16 @@ class KubeletClient:
 
     def devices(self) -> list[AllocatedDevice]:
         """Return every device of every container on the node, of whatever plugin. Raises ``KubeletError``."""
+        if self._channel is None:
+            options = [("grpc.max_receive_message_length", _LARGEST_BYTES), ("grpc.enable_http_proxy", 0)]
+            self._channel = grpc.insecure_channel(f"unix:{self._socket}", options=options)
+        list_pods = self._channel.unary_unary(
+            _METHOD,
+            request_serializer=api_pb2.ListPodResourcesRequest.SerializeToString,
+            response_deserializer=api_pb2.ListPodResourcesResponse.FromString,
+        )
         try:
-            answer = self._list()(api_pb2.ListPodResourcesRequest(), timeout=_ANSWER_S)
+            answer = list_pods(api_pb2.ListPodResourcesRequest(), timeout=_ANSWER_S)
         except grpc.RpcError as error:
             self.close()
             # Status and words of a failed call, in one line
@@ -34,30 +42,18 @@ class KubeletClient:
             raise KubeletError(f"{self._socket}: {in_one_line}") from error
         if not answer.pod_resources:
             raise KubeletError(f"{self._socket}: no pod is listed, as by a kubelet that has just begun")
-        return list(_devices(answer))
+        return [
+            AllocatedDevice(pod.namespace, pod.name, container.name, device_id)
+            for pod in answer.pod_resources
+            for container in pod.containers
+            for device_id in _device_ids(container)
+        ]
 
     def close(self) -> None:
         """Close the connection."""
         if self._channel is not None:
             self._channel.close()
             self._channel = None
-
-    def _list(self) -> Any:
-        if self._channel is None:
-            options = [("grpc.max_receive_message_length", _LARGEST_BYTES), ("grpc.enable_http_proxy", 0)]
-            self._channel = grpc.insecure_channel(f"unix:{self._socket}", options=options)
-        return self._channel.unary_unary(
-            _METHOD,
-            request_serializer=api_pb2.ListPodResourcesRequest.SerializeToString,
-            response_deserializer=api_pb2.ListPodResourcesResponse.FromString,
-        )
-
-
-def _devices(answer: api_pb2.ListPodResourcesResponse) -> Iterator[AllocatedDevice]:
-    for pod in answer.pod_resources:
-        for container in pod.containers:
-            for device_id in _device_ids(container):
-                yield AllocatedDevice(pod.namespace, pod.name, container.name, device_id)
 
 
 def _device_ids(container: api_pb2.ContainerResources) -> Iterator[str]:

@@ -249,9 +249,14 @@ def test_more_events_than_the_kernel_keeps_are_a_change_of_every_tree(
     (tmp_path / "b/c").mkdir()
     (tmp_path / "a/file").write_text("files are no folders")
     assert changes.drain() == {1}
-    overflow = [struct.pack("iIII", -1, 0x4000, 0, 0), b""]
-    monkeypatch.setattr(changes, "_read", lambda: overflow.pop(0))
-    assert changes.drain() == {0, 1}
+    events, kernel = os.pipe()
+    os.set_blocking(events, False)
+    os.write(kernel, struct.pack("iIII", -1, 0x4000, 0, 0))  # an overflow
+    with monkeypatch.context() as patch:
+        patch.setattr(changes, "_fd", events)
+        assert changes.drain() == {0, 1}
+    os.close(events)
+    os.close(kernel)
     changes.close()
     assert not changes.watch(0, str(tmp_path))
 

@@ -51,12 +51,14 @@ class Hang:
         spinning = [gpu for gpu in minute.gpus if gpu.util_pct >= FULL_PCT]
         stopped = [gpu for gpu in minute.gpus if gpu.util_pct <= STOPPED_PCT]
         power = sum(gpu.power_pct for gpu in spinning) / len(spinning) if spinning else minute.power_pct
+        # Whether there are counters now is for ``_is_still``.
+        worked = self.inside.is_known(KNOWN) and self.inside.usual >= WORKED_PCT
         waits = (
             len(spinning) > 0
             and len(spinning) + len(stopped) == len(minute.gpus)
             and minute.util_spread <= FLAT_PCT and minute.power_spread <= FLAT_PCT
             and _is_still(minute)
-            and self.power.is_known(KNOWN) and power <= self._less() * self.power.usual
+            and self.power.is_known(KNOWN) and power <= (LESS_COUNTED if worked else LESS) * self.power.usual
         )  # fmt: skip
         if not waits:
             self.longest, self.lasts = max(self.longest, self.lasts), 0
@@ -78,11 +80,6 @@ class Hang:
         }
         name = stopped[0].name if len(stopped) == 1 else None
         return Found(kind=HANG, since_ms=self.since_ms, evidence=figures, gpu=name)
-
-    def _less(self) -> float:
-        """Give the most power of a wait; whether there are counters now is for ``_is_still``."""
-        worked = self.inside.is_known(KNOWN) and self.inside.usual >= WORKED_PCT
-        return LESS_COUNTED if worked else LESS
 
 
 def _is_still(minute: Minute) -> bool:

@@ -80,21 +80,16 @@ def minute_of(end_ms: int, values: Floats, part: InsightPart, step_s: float | No
         )
         for name, means in (part.gpu_means or {}).items()
     ]
+    period_s = part.period_s
+    if period_s is not None:  # the shortest: checkpoints may be the cycle that counts, and are no steps
+        period_s = float(min([period_s, *(other.period_s for other in part.other_periods or ())]))
     return Minute(
         end_ms=end_ms, util_pct=_mean(util), util_spread=_spread(util), power_pct=_mean(power),
         power_spread=_spread(power), mem_pct=float(memory.min()) if memory.size else nan,
         copy_pct=_mean(copies), tensor_pct=_mean(_known(values[_TENSOR])),
         dram_pct=_mean(_known(values[_DRAM])), fp32_pct=_mean(_known(values[_FP32])),
-        period_s=_shortest(part), gpus=tuple(gpus), step_s=step_s,
-        frozen=part.frozen or {},
+        period_s=period_s, gpus=tuple(gpus), step_s=step_s, frozen=part.frozen or {},
     )  # fmt: skip
-
-
-def _shortest(part: InsightPart) -> float | None:
-    """Return the shortest of its periods: checkpoints may be the cycle that counts, and are no steps."""
-    if part.period_s is None:
-        return None
-    return float(min([part.period_s, *(other.period_s for other in part.other_periods or ())]))
 
 
 def _known(seconds: Floats) -> Floats:

@@ -53,17 +53,27 @@ class Siblings:
         self.gpus = {gpu.name: self.gpus.get(gpu.name) or _GpuDeviation() for gpu in minute.gpus}
         busy = [gpu for gpu in minute.gpus if gpu.util_pct >= BUSY_PCT]
         start_ms = minute.end_ms - MINUTE_MS
-        compared = {
-            gpu.name
-            for gpu in busy
-            if len(busy) >= 2 and self._compare(gpu, [other for other in busy if other is not gpu], start_ms)
-        }
+        compared = set[str]()
+        for own in busy:
+            others = [other for other in busy if other is not own]
+            if others and self._compare(own, others, start_ms):
+                compared.add(own.name)
+        deviations: list[Found] = []
         for name, gpu in self.gpus.items():
             if gpu.held and name not in compared:
                 # A pause of a minute ends nothing; what holds a GPU without work for longer is not known.
                 gpu.slow.add(start_ms, HELD_NEEDED, odd=False)
                 gpu.held = gpu.held if gpu.slow.holds else {}
-        return [deviation for name, gpu in self.gpus.items() for deviation in _found(name, gpu)]
+            if gpu.hot.holds:
+                figures = {"hotter_c": gpu.now[0], "usually_hotter_c": gpu.temp.usual}
+                deviations.append(Found(kind=HOT_GPU, since_ms=gpu.hot.since_ms, evidence=figures, gpu=name))
+            if gpu.slow.holds:
+                figures = {"clock_off_pct": gpu.now[1], "power_off_pct": gpu.now[2]} | gpu.held
+                figures |= {"usual_clock_off_pct": gpu.clock.usual} if gpu.clock.is_known(KNOWN) else {}
+                deviations.append(
+                    Found(kind=SLOW_GPU, since_ms=gpu.slow.since_ms, evidence=figures, gpu=name)
+                )
+        return deviations
 
     def held(self) -> dict[str, int]:
         """Count those of its GPUs that are held down while others are not, by what holds them: ``power`` or
@@ -87,7 +97,11 @@ class Siblings:
             if not odd:
                 gpu.temp.learn(hotter)
         if not isnan(clock + power):
-            gpu.held = _held(own) if clock <= -HELD_LOWER_PCT else {}
+            gpu.held = {}
+            if clock <= -HELD_LOWER_PCT and own.by_heat_pct >= HELD_PCT:
+                gpu.held = {"throttled_heat_pct": own.by_heat_pct}
+            elif clock <= -HELD_LOWER_PCT and own.by_power_pct >= HELD_PCT:
+                gpu.held = {"throttled_power_pct": own.by_power_pct, "power_pct": own.power_pct}
             odd = bool(gpu.held) or (
                 gpu.clock.is_known(KNOWN)
                 and gpu.clock.is_usually_above(clock, LOWER_PCT, SPREAD)
@@ -100,27 +114,6 @@ class Siblings:
                 gpu.clock.learn(clock)
                 gpu.power.learn(power)
         return not isnan(clock + power)
-
-
-def _found(name: str, gpu: _GpuDeviation) -> list[Found]:
-    deviations = []
-    if gpu.hot.holds:
-        figures = {"hotter_c": gpu.now[0], "usually_hotter_c": gpu.temp.usual}
-        deviations.append(Found(kind=HOT_GPU, since_ms=gpu.hot.since_ms, evidence=figures, gpu=name))
-    if gpu.slow.holds:
-        figures = {"clock_off_pct": gpu.now[1], "power_off_pct": gpu.now[2]} | gpu.held
-        figures |= {"usual_clock_off_pct": gpu.clock.usual} if gpu.clock.is_known(KNOWN) else {}
-        deviations.append(Found(kind=SLOW_GPU, since_ms=gpu.slow.since_ms, evidence=figures, gpu=name))
-    return deviations
-
-
-def _held(gpu: GpuMinute) -> dict[str, float]:
-    """Return what holds a GPU down most of the time, as evidence; empty if nothing is known to."""
-    if gpu.by_heat_pct >= HELD_PCT:
-        return {"throttled_heat_pct": gpu.by_heat_pct}
-    if gpu.by_power_pct >= HELD_PCT:
-        return {"throttled_power_pct": gpu.by_power_pct, "power_pct": gpu.power_pct}
-    return {}
 
 
 def _median(values: list[float]) -> float:

@@ -1,49 +1,65 @@
 """Tells a person what an anomaly is: in a sentence, from its evidence."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from dutycycle.contract.records.insights import Anomaly
-from streams.operators.workload.anomalies.kinds import (
-    FROZEN,
-    HANG,
-    HOT_GPU,
-    POWER,
-    SLOW_GPU,
-    SLOW_STEPS,
-    STALL,
-    Found,
-)
+from streams.operators.workload.anomalies import kinds
 from streams.operators.workload.rules.bottleneck import FAR_BELOW_LIMIT_PCT
 from streams.operators.workload.rules.stats import three_digits
 
-Evidence = Mapping[str, float]
 
-
-def anomaly_of(anomaly: Found) -> Anomaly:
+def anomaly_of(anomaly: kinds.Found) -> Anomaly:
     """Return the anomaly as it is published."""
     evidence = {name: three_digits(value) for name, value in anomaly.evidence.items()}
     return Anomaly(
         kind=anomaly.kind, since_ms=anomaly.since_ms, gpu=anomaly.gpu, evidence=evidence,
-        advice=_SAYS[anomaly.kind](anomaly.gpu or "a GPU", evidence),
+        advice=_sentence(anomaly.kind, anomaly.gpu or "a GPU", evidence),
     )  # fmt: skip
 
 
-def _slow_steps(_gpu: str, of: Evidence) -> str:
-    more = 100 * (of["period_s"] / of["usual_period_s"] - 1)
-    return (
-        f"steps take {of['period_s']:.3g} s, {more:.0f} % longer than usual "
-        f"({of['usual_period_s']:.3g} s): look at data loading, neighbours, and clocks"
-    )
+def _sentence(kind: str, gpu: str, of: Mapping[str, float]) -> str:
+    match kind:
+        case kinds.SLOW_STEPS:
+            more = 100 * (of["period_s"] / of["usual_period_s"] - 1)
+            return (
+                f"steps take {of['period_s']:.3g} s, {more:.0f} % longer than usual "
+                f"({of['usual_period_s']:.3g} s): look at data loading, neighbours, and clocks"
+            )
+        case kinds.HOT_GPU:
+            return (
+                f"{gpu} is {of['hotter_c']:.0f} °C hotter than the others, usually "
+                f"{of['usually_hotter_c']:.0f}: look at its fan, dust and air flow"
+            )
+        case kinds.SLOW_GPU:
+            return _slow_gpu(gpu, of)
+        case kinds.POWER:
+            power = f"power is {of['power_pct']:.0f} % of the limit at {of['gpu_util_pct']:.0f} % utilization"
+            if "usual_power_pct" not in of:
+                return f"{power}: something works there that does not show as utilization"
+            return (
+                f"{power}, usually {of['usual_power_pct']:.0f} %, and the clock {of['sm_clock_mhz']:.0f} MHz "
+                f"instead of {of['usual_sm_clock_mhz']:.0f}: something holds the clocks down"
+            )
+        case kinds.HANG:
+            rank = f"the rank on {gpu}" if of["stopped_gpus"] == 1 else "a rank"
+            return (
+                f"GPUs wait at full utilization and {of['power_pct']:.0f} % of the power limit, usually "
+                f"{of['usual_power_pct']:.0f} %: {rank} hangs; look at its stack"
+            )
+        case kinds.STALL:
+            return (
+                f"no step comes any more, one took {of['usual_step_s']:.3g} s, and the GPUs rest with their "
+                "memory held: look at the training's log, its storage and its stack"
+            )
+        case kinds.FROZEN:
+            return (
+                f"every figure of {gpu} is the same to the last bit, tick after tick: its driver hangs, or "
+                "what reads it repeats itself; what the GPU does is not known until they move"
+            )
+    raise ValueError(f"no sentence says what {kind!r} is")
 
 
-def _hot(gpu: str, of: Evidence) -> str:
-    return (
-        f"{gpu} is {of['hotter_c']:.0f} °C hotter than the others, usually {of['usually_hotter_c']:.0f}: "
-        "look at its fan, dust and air flow"
-    )
-
-
-def _slow_gpu(gpu: str, of: Evidence) -> str:
+def _slow_gpu(gpu: str, of: Mapping[str, float]) -> str:
     off = f"its clock is {-of['clock_off_pct']:.0f} % below the others, and what works in step waits for it"
     if "throttled_heat_pct" in of:
         return f"{gpu} is held down by heat: {off}; look at its cooling"
@@ -55,43 +71,3 @@ def _slow_gpu(gpu: str, of: Evidence) -> str:
         f"the clock of {gpu} is {-of['clock_off_pct']:.0f} % below the others, at "
         f"{-of['power_off_pct']:.0f} % less power: they wait for it; see nvidia-smi -q -d PERFORMANCE"
     )
-
-
-def _power(_gpu: str, of: Evidence) -> str:
-    power = f"power is {of['power_pct']:.0f} % of the limit at {of['gpu_util_pct']:.0f} % utilization"
-    if "usual_power_pct" in of:
-        return (
-            f"{power}, usually {of['usual_power_pct']:.0f} %, and the clock {of['sm_clock_mhz']:.0f} MHz "
-            f"instead of {of['usual_sm_clock_mhz']:.0f}: something holds the clocks down"
-        )
-    return f"{power}: something works there that does not show as utilization"
-
-
-def _hang(gpu: str, of: Evidence) -> str:
-    waits = (
-        f"GPUs wait at full utilization and {of['power_pct']:.0f} % of the power limit, usually "
-        f"{of['usual_power_pct']:.0f} %"
-    )
-    return (
-        f"{waits}: {'the rank on ' + gpu if of['stopped_gpus'] == 1 else 'a rank'} hangs; look at its stack"
-    )
-
-
-def _stall(_gpu: str, of: Evidence) -> str:
-    return (
-        f"no step comes any more, one took {of['usual_step_s']:.3g} s, and the GPUs rest with their memory "
-        "held: look at the training's log, its storage and its stack"
-    )
-
-
-def _frozen(gpu: str, _of: Evidence) -> str:
-    return (
-        f"every figure of {gpu} is the same to the last bit, tick after tick: its driver hangs, or what "
-        "reads it repeats itself; what the GPU does is not known until they move"
-    )
-
-
-_SAYS: dict[str, Callable[[str, Evidence], str]] = {
-    SLOW_STEPS: _slow_steps, HOT_GPU: _hot, SLOW_GPU: _slow_gpu, POWER: _power, HANG: _hang,
-    STALL: _stall, FROZEN: _frozen,
-}  # fmt: skip

@@ -15,7 +15,11 @@ def advice(bottleneck: str, kind: str, of: Evidence) -> str | None:
     """Return text for a person, or None where there is nothing to say."""
     sentences = [_SAYS[bottleneck](kind, of)] if bottleneck in _SAYS else []
     sentences.append(_size(of, "cpu", "cores", "CPUs", 1.0))
-    sentences.append(_size(of, "mem", "bytes", "GiB of memory", _GIB) or _limit(of))
+    memory, limit = _size(of, "mem", "bytes", "GiB of memory", _GIB), of.get("mem_limit_bytes")
+    used_pct = of.get("mem_limit_used_pct", 100.0)
+    if not memory and limit is not None and used_pct < _SPARE_PCT:
+        memory = f"host memory: {limit * used_pct / 100 / _GB:.3g} GB of {limit / _GB:.3g} GB are used"
+    sentences.append(memory)
     return "; ".join(filter(None, sentences)) or None
 
 
@@ -32,13 +36,6 @@ def _size(of: Evidence, name: str, unit: str, what: str, scale: float) -> str:
 
 def _few(amount: float) -> str:
     return f"{amount:.1f}".removesuffix(".0")
-
-
-def _limit(of: Evidence) -> str:
-    limit, used_pct = of.get("mem_limit_bytes"), of.get("mem_limit_used_pct", 100.0)
-    if limit is None or used_pct >= _SPARE_PCT:
-        return ""
-    return f"host memory: {limit * used_pct / 100 / _GB:.3g} GB of {limit / _GB:.3g} GB are used"
 
 
 def _idle(_kind: str, of: Evidence) -> str:
@@ -77,11 +74,12 @@ def _over(_kind: str, of: Evidence) -> str:
 
 
 def _communication(_kind: str, of: Evidence) -> str:
-    seen = (
-        f", busy at {of['spins_power_pct']:.0f} % of their power"
-        if "spins_power_pct" in of
-        else f" at {_traffic(of)}"
-    )
+    if "spins_power_pct" in of:
+        seen = f", busy at {of['spins_power_pct']:.0f} % of their power"
+    elif "pcie_bytes_per_s" in of:
+        seen = f" at {_rate(of, 'pcie_bytes_per_s')} over PCIe"
+    else:
+        seen = f" at {_rate(of, 'net_bytes_per_s')}"
     return (
         f"GPUs wait for one another{seen}: overlap communication, accumulate gradients, or place ranks closer"
     )
@@ -105,12 +103,6 @@ def _power(_kind: str, of: Evidence) -> str:
         f"power holds the clocks down at {power:.0f} % of the GPUs' limit: look at the power supply of the "
         "machine and its rack (power brake)"
     )
-
-
-def _traffic(of: Evidence) -> str:
-    if "pcie_bytes_per_s" in of:
-        return f"{_rate(of, 'pcie_bytes_per_s')} over PCIe"
-    return _rate(of, "net_bytes_per_s")
 
 
 def _activity(of: Evidence) -> str:

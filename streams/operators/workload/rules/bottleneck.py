@@ -70,9 +70,7 @@ class BottleneckFinder:
     """Finds a pod's bottleneck. Whether a smaller GPU would do is a matter of the last hour, as requests of
     CPU and memory are, and not of minutes: a server with few requests now may have many soon."""
 
-    hour: dict[str, HourlyMax] = field(
-        default_factory=lambda: {_LEVEL: HourlyMax(), _MEMORY_PCT: HourlyMax()}
-    )
+    hour: dict[str, HourlyMax] = field(default_factory=lambda: {name: HourlyMax() for name in _HOURLY})
     """The highest values of the last hour, in half percents."""
 
     def find(self, end_ms: int, stats: PodStats | None, kind: str, gpus: int) -> Finding:
@@ -106,9 +104,8 @@ def find_bottleneck(stats: PodStats | None, kind: str, gpus: int) -> Finding:
         if finding is not None and finding.confidence >= 0.5:
             return finding
     if kind in ("training", UNKNOWN_KIND) and stats.mean(_UTIL) < _STARVED_PCT:
-        return Finding(
-            UNKNOWN_BOTTLENECK, 1.0
-        )  # it would use more if it could; what it waits for is not seen
+        # It would use more if it could; what it waits for is not seen.
+        return Finding(UNKNOWN_BOTTLENECK, 1.0)
     return Finding(NO_BOTTLENECK, 0.6)
 
 

@@ -1,4 +1,4 @@
-"""Compares what a pod asks for of CPU and host memory, compared with the most that it used in the last hour.
+"""Compares what a pod asks for of CPU and host memory with the most that it used in the last hour.
 
 ``Sizer`` follows the spans of a pod and does not need to know what it asks for; ``with_sizes`` puts the two
 together. So the last insight is the same, whenever the pod's requests become known.
@@ -60,31 +60,24 @@ class Sizer:
         """Take the codes of a span, of all channels, and the pod's assessment that was published last."""
         known = bool((codes[CHANNEL_ROW["cpu_pct"]] != ABSENT_CODE).any())
         self.spans = min(self.spans + known, MIN_SPANS)
-        begins = self.spans < MIN_SPANS or _starts(published, end_ms)
-        for name, (channel, _) in _CHANNELS.items():
+        # A first size would be a guess while the pod, or what it does now, has only begun.
+        begins = (
+            self.spans < MIN_SPANS
+            or published is None
+            or published.kind in _KINDS_LEFT_OUT
+            or end_ms - published.since_ms < MIN_SPANS * SPAN_MS
+        )
+        for name, (channel, scale) in _CHANNELS.items():
             row = codes[CHANNEL_ROW[channel]]
             self.hour[name].add(end_ms, max(row[row != ABSENT_CODE].tolist(), default=_NOTHING))
-            if name in self.sizes or not begins:
-                self._resize(name, end_ms)
-
-    def _resize(self, name: str, end_ms: int) -> None:
-        """Replace a size when another is enough, and not each time that the most moves a little."""
-        code = self.hour[name].value
-        if code == _NOTHING:
-            return
-        channel, scale = _CHANNELS[name]
-        most = dequantize_one(channel, code) * scale
-        enough = _rung(_HEADROOM * most, _MIN_GAIN[name][1])
-        if name not in self.sizes or self.sizes[name].enough != enough:
-            self.sizes = {**self.sizes, name: Size(end_ms, most, enough)}
-
-
-def _starts(published: Assessment | None, end_ms: int) -> bool:
-    """Tell whether the pod, or what it does now, began so short a time ago that a first size would be a
-    guess."""
-    if published is None or published.kind in _KINDS_LEFT_OUT:
-        return True
-    return end_ms - published.since_ms < MIN_SPANS * SPAN_MS
+            code, before = self.hour[name].value, self.sizes.get(name)
+            if code == _NOTHING or (before is None and begins):
+                continue
+            most = dequantize_one(channel, code) * scale
+            enough = _rung(_HEADROOM * most, _MIN_GAIN[name][1])
+            # A size changes when another is enough, and not each time that the most moves a little.
+            if before is None or before.enough != enough:
+                self.sizes = {**self.sizes, name: Size(end_ms, most, enough)}
 
 
 def _rung(need: float, least: float) -> float:
@@ -97,7 +90,7 @@ def _rung(need: float, least: float) -> float:
 
 
 def with_sizes(judged: Assessment, sizes: Mapping[str, Size], pod: Pod | None) -> Assessment:
-    """Return a assessment of a pod, with what the pod asks for too much; unchanged where nothing is, or
+    """Return the assessment of a pod, with what the pod asks for too much; unchanged where nothing is, or
     nothing is known."""
     if pod is None or judged.bottleneck in _BOTTLENECKS_LEFT_OUT or judged.kind in _KINDS_LEFT_OUT:
         return judged
@@ -118,18 +111,14 @@ def with_sizes(judged: Assessment, sizes: Mapping[str, Size], pod: Pod | None) -
         times = max(request / size.enough for request, size in excess.values())
         bottleneck = OVER_PROVISIONED
         confidence = round(0.6 + 0.38 * min(times / _TOO_MUCH - 1, 1.0), 3)
-    evidence = judged.evidence | _evidence(excess)
+    units = {"cpu": "cores", "mem": "bytes"}
+    evidence = judged.evidence | {
+        f"{name}_{what}_{units[name]}": three_digits(value)
+        for name, (request, size) in excess.items()
+        for what, value in (("request", request), ("most", size.most), ("enough", size.enough))
+    }
     return replace(
         judged, ts_ms=max(judged.ts_ms, *(size.ts_ms for _, size in excess.values())),
         bottleneck=bottleneck, bottleneck_confidence=confidence, evidence=evidence,
         advice=advice(bottleneck, judged.kind, evidence),
     )  # fmt: skip
-
-
-def _evidence(excess: dict[str, tuple[float, Size]]) -> dict[str, float]:
-    units = {"cpu": "cores", "mem": "bytes"}
-    return {
-        f"{name}_{what}_{units[name]}": three_digits(value)
-        for name, (request, size) in excess.items()
-        for what, value in (("request", request), ("most", size.most), ("enough", size.enough))
-    }

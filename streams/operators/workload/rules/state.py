@@ -7,7 +7,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from dutycycle.contract.records.derived import Forecast, TrendMetric
-from dutycycle.contract.records.parts import InsightPart, PodTrend, WorkloadState
+from dutycycle.contract.records.parts import WorkloadState
 from dutycycle.contract.units import END_OF_TIME_MS
 from streams.operators.workload.channels import ABSENT_CODE, Codes
 from streams.operators.workload.join import JoinedSpan
@@ -49,25 +49,23 @@ class StateTracker:
                 self.cyclic_since_ms = None
         if self.state is None or end_ms % STATE_MS == 0:
             cgroup = span.cgroup
+            trends = {
+                source.source: source.trend
+                for source in (part, cgroup)
+                if source is not None and source.trend is not None
+            }
+            trend = trends.get("nvml")
+            if trend is not None and part.period_s is not None and _UTIL in trend.metrics:
+                steady = _over_the_cycle(trend.metrics[_UTIL], util, part.period_s)
+                trends["nvml"] = replace(trend, metrics={**trend.metrics, _UTIL: steady})
             state = WorkloadState(
                 seen_ms=end_ms, period_s=part.period_s, confidence=part.period_confidence,
                 cycle_since_ms=part.period_since_ms, other_cycles=part.other_periods or None,
                 cycle_ms=part.cycle_ms, lost_ms=self.lost_ms, idle_since_ms=idle_since_ms,
                 mem_full_ms=None if cgroup is None else cgroup.mem_full_ms,
-                gpu_mem_full_ms=part.mem_full_ms, trends=_trends(part, cgroup, util),
+                gpu_mem_full_ms=part.mem_full_ms, trends=trends or None,
             )  # fmt: skip
             self.state = state if reported is None else with_steps(state, reported, part.start_ms)
-
-
-def _trends(nvml: InsightPart, cgroup: InsightPart | None, util: Codes) -> dict[str, PodTrend] | None:
-    trends = {
-        part.source: part.trend for part in (nvml, cgroup) if part is not None and part.trend is not None
-    }
-    trend = trends.get("nvml")
-    if trend is not None and nvml.period_s is not None and _UTIL in trend.metrics:
-        steady = _over_the_cycle(trend.metrics[_UTIL], util, nvml.period_s)
-        trends["nvml"] = replace(trend, metrics={**trend.metrics, _UTIL: steady})
-    return trends or None
 
 
 def _over_the_cycle(trend: TrendMetric, util: Codes, period_s: float) -> TrendMetric:

@@ -87,6 +87,10 @@ def pod_stats(values: Floats, held: Mapping[str, int] | None = None) -> PodStats
     if seconds < _MIN_S:
         return None
     mean, low, high, most, count = figures.T.tolist()
+    # GPUs that did nothing in all of the seconds but for the few in which they blinked. Those that work in
+    # turns are idle in most seconds, one or the other, and each of them works.
+    idle = values[CHANNEL_ROW["idle_gpus"], -_WINDOW_S:]
+    idle = np.sort(idle[~np.isnan(idle)])
     there = [(name, row) for name, row in CHANNEL_ROW.items() if count[row]]
     return PodStats(
         seconds=seconds,
@@ -95,16 +99,9 @@ def pod_stats(values: Floats, held: Mapping[str, int] | None = None) -> PodStats
         level_pct=level,
         waits=waits,
         loads={name: (low[row], high[row]) for name, row in there},
-        idle_gpus=_idle_gpus(values[CHANNEL_ROW["idle_gpus"], -_WINDOW_S:]),
+        idle_gpus=int(idle[int(_BLINKS * idle.size)]) if idle.size else 0,
         held=held or {},
     )
-
-
-def _idle_gpus(counts: Floats) -> int:
-    """Count GPUs that did nothing in all of the seconds but for the few in which they blinked. GPUs that work
-    in turns are idle in most seconds, one or the other, and each of them works."""
-    known = np.sort(counts[~np.isnan(counts)])
-    return int(known[int(_BLINKS * known.size)]) if known.size else 0
 
 
 @entry("Tuple((int64, float64, float64))(float64[:, ::1], float64[:, ::1])")

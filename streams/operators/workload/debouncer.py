@@ -75,52 +75,36 @@ class InsightDebouncer:
         """Take the assessment of the span that began at ``start_ms``. Returns what to publish, or None."""
         self.kind.add(now.kind, start_ms)
         self.bottleneck.add(now.bottleneck, start_ms)
-        since_ms = self._changed_since_ms(now)
         before = self.published
-        if since_ms is None and before is not None and self._confidence_changed(before, now):
-            self.published = replace(before, ts_ms=now.ts_ms, confidence=now.confidence)
+        if now.kind == UNKNOWN_KIND:
+            agreeing = 1 if before is None else _UNKNOWN_SPANS
+        else:
+            at_once = (before is None or before.kind == UNKNOWN_KIND) and now.kind not in MAY_PASS
+            agreeing = 1 if at_once else _KIND_SPANS
+        if before is None or now.kind != before.kind:
+            if self.kind.count < agreeing:
+                return None
+            if before is not None and before.kind == UNKNOWN_KIND and now.bottleneck == UNKNOWN_BOTTLENECK:
+                now = _still_held_back(now, before)
+            self.published = replace(now, since_ms=self.kind.since_ms)
             return self.published
-        if since_ms is None:
+        is_sure = now.kind == UNKNOWN_KIND or now.confidence >= MIN_CONFIDENCE
+        if is_sure and self._is_held_otherwise(before, now):
+            self.published = replace(now, since_ms=before.since_ms)
+            return self.published
+        # The kind has another confidence, while no bottleneck is about to change.
+        waits = self.bottleneck.word not in (before.bottleneck, UNKNOWN_BOTTLENECK)
+        if waits or now.ts_ms - before.ts_ms < _SURER_MS or abs(now.confidence - before.confidence) < _SURER:
             return None
-        becomes_known = before is not None and before.kind == UNKNOWN_KIND != now.kind
-        if before is not None and becomes_known and now.bottleneck == UNKNOWN_BOTTLENECK:
-            now = _still_held_back(now, before)
-        self.published = replace(now, since_ms=since_ms)
+        self.published = replace(before, ts_ms=now.ts_ms, confidence=now.confidence)
         return self.published
 
-    def forget(self, unknown: Assessment) -> Assessment:
-        """Begin anew with what nobody knows any more, as published."""
-        self.published, self.kind, self.bottleneck = unknown, _Streak(), _Streak()
-        return unknown
-
-    def _changed_since_ms(self, now: Assessment) -> int | None:
-        """Return None if there is nothing to publish, else since when the pod is of its kind."""
-        if self._kind_changed(now):
-            return self.kind.since_ms
-        before = self.published
-        doubtful = now.kind != UNKNOWN_KIND and now.confidence < MIN_CONFIDENCE
-        if before is None or now.kind != before.kind or doubtful:
-            return None
-        changed = self._bottleneck_changed(before, now) or _idle_for_longer(before, now)
-        return before.since_ms if changed else None
-
-    def _kind_changed(self, now: Assessment) -> bool:
-        before = UNKNOWN_KIND if self.published is None else self.published.kind
-        if self.published is None and now.kind == UNKNOWN_KIND:
-            return True
-        at_once = before == UNKNOWN_KIND and now.kind not in MAY_PASS
-        agreeing = _UNKNOWN_SPANS if now.kind == UNKNOWN_KIND else 1 if at_once else _KIND_SPANS
-        return (self.published is None or now.kind != before) and self.kind.count >= agreeing
-
-    def _confidence_changed(self, before: Assessment, now: Assessment) -> bool:
-        """Tell whether the published kind now has another confidence, while no bottleneck is about to
-        change."""
-        waits = self.bottleneck.word not in (before.bottleneck, UNKNOWN_BOTTLENECK)
-        if now.kind != before.kind or waits or now.ts_ms - before.ts_ms < _SURER_MS:
-            return False
-        return abs(now.confidence - before.confidence) >= _SURER
-
-    def _bottleneck_changed(self, before: Assessment, now: Assessment) -> bool:
+    def _is_held_otherwise(self, before: Assessment, now: Assessment) -> bool:
+        """Tell whether something else holds back the pod than was published, or it has been idle for twice as
+        long, or idleness began anew."""
+        if now.bottleneck == IDLE and before.bottleneck == IDLE:
+            then_s, now_s = before.evidence.get("idle_s", 0.0), now.evidence.get("idle_s", 0.0)
+            return now_s >= IDLE_REFRESH_S and (now_s >= 2 * then_s or now_s < then_s)
         if now.bottleneck == UNKNOWN_BOTTLENECK and _MEASURED not in now.evidence:
             return before.bottleneck != UNKNOWN_BOTTLENECK and self.bottleneck.count >= _UNKNOWN_SPANS
         which_gpus = HELD_GPUS in now.evidence and HELD_GPUS not in before.evidence
@@ -128,6 +112,11 @@ class InsightDebouncer:
             return False
         quiet = before.bottleneck != UNKNOWN_BOTTLENECK and now.ts_ms - before.ts_ms < _QUIET_MS
         return self.bottleneck.count >= _BOTTLENECK_SPANS and not quiet
+
+    def forget(self, unknown: Assessment) -> Assessment:
+        """Begin anew with what nobody knows any more, as published."""
+        self.published, self.kind, self.bottleneck = unknown, _Streak(), _Streak()
+        return unknown
 
 
 def _still_held_back(now: Assessment, before: Assessment) -> Assessment:
@@ -140,11 +129,3 @@ def _still_held_back(now: Assessment, before: Assessment) -> Assessment:
         now, bottleneck=before.bottleneck, bottleneck_confidence=before.bottleneck_confidence,
         evidence=evidence, advice=advice(before.bottleneck, now.kind, evidence),
     )  # fmt: skip
-
-
-def _idle_for_longer(before: Assessment, now: Assessment) -> bool:
-    """Tell whether the pod has been idle for twice as long as was published, or idleness began anew."""
-    if now.bottleneck != IDLE or before.bottleneck != IDLE:
-        return False
-    then_s, now_s = before.evidence.get("idle_s", 0.0), now.evidence.get("idle_s", 0.0)
-    return now_s >= IDLE_REFRESH_S and (now_s >= 2 * then_s or now_s < then_s)

@@ -76,14 +76,6 @@ class SpanJoin:
             del epochs[next(iter(epochs))]
         self._newest_ms[part.source] = part.start_ms
         self._waiting[part.source].append(part)
-        done = self._complete()
-        most = _MAX_WAITING if self.has_gpu else _MAX_WAITING_UNSEEN if wants_gpu else 0
-        waiting = self._waiting["cgroup"]
-        while len(waiting) > most:
-            waiting.popleft()
-        return done
-
-    def _complete(self) -> list[JoinedSpan]:
         gpu, cgroup = self._waiting["nvml"], self._waiting["cgroup"]
         done: list[JoinedSpan] = []
         while gpu and (self._newest_ms["cgroup"] >= gpu[0].start_ms or len(gpu) > _MAX_WAITING):
@@ -92,6 +84,9 @@ class SpanJoin:
                 cgroup.popleft()
             same = bool(cgroup) and cgroup[0].start_ms == span.start_ms
             done.append(JoinedSpan(span, cgroup.popleft() if same else None))
+        most = _MAX_WAITING if self.has_gpu else _MAX_WAITING_UNSEEN if wants_gpu else 0
+        while len(cgroup) > most:
+            cgroup.popleft()
         return done
 
     def snapshot(self) -> dict[str, Any]:

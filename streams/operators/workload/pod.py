@@ -1,9 +1,8 @@
 """Finds the insight of one pod: what kind it is, what holds it back and what it asks for too much, published
 when any of that changed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from dutycycle.contract.codec import DecodeError, encode, from_plain, to_plain
 from dutycycle.contract.log import ConsumerRecord, ProducerRecord
@@ -23,7 +22,7 @@ from streams.operators.workload.ranks import RankSamples
 from streams.operators.workload.recent_minutes import Prices, RecentMinutes
 from streams.operators.workload.rules.bottleneck import Assessment
 from streams.operators.workload.rules.reported import ReportedSteps
-from streams.operators.workload.rules.rightsizing import Size, with_sizes
+from streams.operators.workload.rules.rightsizing import with_sizes
 from streams.operators.workload.rules.state import STATE_MS
 
 SNAPSHOT_VERSION = 17
@@ -34,6 +33,7 @@ _COMMON = (
     "since_ms", "kind", "confidence", "bottleneck", "bottleneck_confidence", "evidence", "advice",
     "anomalies",
 )  # fmt: skip
+"""What a pod's insight and its job's part have in common."""
 _GPU_ONLY_SPANS = 3
 """Spans after which a pod is judged by its GPU alone, as long as ``cgroup`` never sent any."""
 
@@ -124,25 +124,24 @@ class PodInsightOperator(Operator):
         silence = self._minutes.silence(span.gpu.start_ms)
         outs = [] if silence is None else self._publish(silence)
         changed = self._minutes.add(span, self._steps)
-        other = anomalies is not self._minutes.anomalies
-        outs += self._republished(sizes, anomalies=other) if changed is None else self._publish(changed)
-        changes = bool(outs) or other or self._minutes.sizer.sizes is not sizes
-        if self._concerns_job(span.end_ms, changes):
-            self._job_ms = span.end_ms
-            outs += self._to_job()
+        published, resized = self._minutes.debouncer.published, self._minutes.sizer.sizes
+        others = anomalies is not self._minutes.anomalies
+        if changed is None and published is not None:
+            # With other sizes or anomalies the same assessment may say something else.
+            says_else = others or (
+                resized is not sizes
+                and with_sizes(published, resized, self._pod) != with_sizes(published, sizes, self._pod)
+            )
+            changed = published if says_else else None
+        outs += [] if changed is None else self._publish(changed)
+        if published is not None:
+            is_due = self._rank.is_due(span.end_ms)
+            if is_due:
+                self._rank.add(span.end_ms, self._minutes.recent())
+            if is_due or outs or others or resized is not sizes:
+                self._job_ms = span.end_ms
+                outs += self._to_job()
         return outs + self._repeated(self._minutes, span.end_ms, outs)
-
-    def _republished(self, before: Mapping[str, Size], *, anomalies: bool) -> list[ProducerRecord]:
-        """Return the published assessment once more, if with other sizes or ``anomalies`` it says something
-        else."""
-        published, now = self._minutes.debouncer.published, self._minutes.sizer.sizes
-        if published is None or (now is before and not anomalies):
-            return []
-        if not anomalies and with_sizes(published, now, self._pod) == with_sizes(
-            published, before, self._pod
-        ):
-            return []
-        return self._publish(published)
 
     def _add_gpu_only(self, part: InsightPart) -> list[ProducerRecord]:
         """Judge spans where only ``nvml`` ever sent some, until ``cgroup`` sends some as well."""
@@ -166,7 +165,7 @@ class PodInsightOperator(Operator):
         return outs + self._repeated(self._gpu_only, part.start_ms + SPAN_MS, outs)
 
     def _repeated(
-        self, minutes: RecentMinutes, end_ms: int, outs: Sequence[ProducerRecord] = ()
+        self, minutes: RecentMinutes, end_ms: int, outs: Sequence[ProducerRecord]
     ) -> list[ProducerRecord]:
         """Return what was published last, once more, if that is due at the end of this span and not in
         ``outs``."""
@@ -184,8 +183,7 @@ class PodInsightOperator(Operator):
     def _to_annotate(self, judged: Assessment) -> list[ProducerRecord]:
         if self._pod is None:
             return []
-        state = self._shown.state
-        both = PodInsight(pod=self._pod, insight=self._insight(judged), state=state)
+        both = PodInsight(pod=self._pod, insight=self._insight(judged), state=self._shown.state)
         return [ProducerRecord("pod-insights", self._uid, encode(both), both.insight.ts_ms)]
 
     def _insight(self, judged: Assessment) -> Insight:
@@ -210,16 +208,6 @@ class PodInsightOperator(Operator):
             anomaly_of(anomaly) for anomaly in self._shown.anomalies if waits or anomaly.kind != HANG
         )
 
-    def _concerns_job(self, end_ms: int, changed: bool) -> bool:
-        """Tell whether the job gets a part: something changed, or a rank sample is due, which is taken
-        here."""
-        if self._minutes.debouncer.published is None:
-            return False
-        due = self._rank.is_due(end_ms)
-        if due:
-            self._rank.add(end_ms, self._minutes.recent())
-        return changed or due
-
     def _to_job(self) -> list[ProducerRecord]:
         published = self._minutes.debouncer.published
         if published is None or self._pod is None or self._pod.job is None:
@@ -228,8 +216,8 @@ class PodInsightOperator(Operator):
         rank = self._rank
         part = JobInsightPart(
             job=self._pod.job, namespace=self._pod.namespace, pod_uid=self._uid, pod_name=self._pod.name,
-            ts_ms=self._job_ms, epoch=self._epoch or None, insight_ms=judged.ts_ms, **_assessment(judged),
-            gpus=self._gpus,
+            ts_ms=self._job_ms, epoch=self._epoch or None, insight_ms=judged.ts_ms, gpus=self._gpus,
+            **{name: getattr(judged, name) for name in _COMMON},
             rank_figures=rank.figures, rank_before=None if rank.before == rank.figures else rank.before,
             rank_changed_ms=rank.changed_ms, rank_sample_ms=rank.sample_ms,
             created_ms=self._pod.created_ms, gone_ms=self._gone_ms, state=self._minutes.state,
@@ -269,21 +257,14 @@ class PodInsightOperator(Operator):
         self._join.restore(plain["join"])
         self._epoch = plain["epoch"]
         self._minutes.restore(plain["track"])
-        self._gpu_only = None if plain["gpu_only"] is None else self._restored(plain["gpu_only"])
+        self._gpu_only = None
+        if plain["gpu_only"] is not None:
+            self._gpu_only = self._new_minutes()
+            self._gpu_only.restore(plain["gpu_only"])
         self._gpu_only_spans = plain["gpu_only_spans"]
         self._rank = from_plain(RankSamples, plain["rank"], TOPIC)
         self._steps = from_plain(ReportedSteps, plain["steps"], TOPIC)
         self._job_ms, self._gone_ms = plain["job_ms"], plain["gone_ms"]
-
-    def _restored(self, plain: dict[str, Any]) -> RecentMinutes:
-        minutes = self._new_minutes()
-        minutes.restore(plain)
-        return minutes
-
-
-def _assessment(insight: Insight) -> dict[str, Any]:
-    """Return what a pod's insight and its job's part have in common."""
-    return {name: getattr(insight, name) for name in _COMMON}
 
 
 def _gone_ms(part: InsightPart, ts_ms: int, before_ms: int | None) -> int | None:

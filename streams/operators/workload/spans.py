@@ -116,18 +116,14 @@ class SpanBank:
         for start, times in groupby(block.times.tolist(), lambda ts_ms: ts_ms // SPAN_MS):
             self.advance(start * SPAN_MS)
             last = [(ts_ms - start * SPAN_MS) // _SECOND_MS for ts_ms in times]
-            run = self._run(plan)
+            runs = self._open.runs
+            if not runs or (runs[-1].plan is not plan and runs[-1].plan != plan):
+                runs.append(_Run(plan))
+            run = runs[-1]
             run.tick_ms = block.interval_ms
             run.seconds += [[max(second - before, 0), second] for second in last]
             run.rows.append(rows[count : count + len(last)])
             count += len(last)
-
-    def _run(self, plan: RowPlan) -> _Run:
-        """Return the run of the open span that ticks of this plan go on."""
-        runs = self._open.runs
-        if not runs or (runs[-1].plan is not plan and runs[-1].plan != plan):
-            runs.append(_Run(plan))
-        return runs[-1]
 
     def set_cycle(self, member: str, ts_ms: int, cycle: CycleResult, metric: str | None = None) -> None:
         """Note that the cycle of a pod's utilization, or of a GPU's ``metric``, was found, changed or lost at
@@ -173,39 +169,38 @@ class SpanBank:
     def _parts_of(self, span: _Span) -> list[Emission]:
         outs: list[Emission] = []
         done: set[str] = set()
+        end_ms = span.start_ms + SPAN_MS
         for run in reversed(span.runs):  # of a pod in several runs the newest counts
-            outs += self._parts(span.start_ms, run, done)
-            done.update(run.plan.uids)
-        return outs
-
-    def _parts(self, start_ms: int, run: _Run, done: set[str]) -> list[Emission]:
-        rows, uids = run.all_rows(), run.plan.uids
-        channels = self._channels.channels(run.plan, rows)
-        codes = np.empty((*channels.shape[1:], SPAN_S), np.uint8)
-        codes_by_second(channels, np.array(run.seconds), CODINGS[self._source], codes)
-        end_ms = start_ms + SPAN_MS
-        means = self._channels.gpu_means(run.plan, rows) if end_ms % MINUTE_MS == 0 else []
-        held = self._channels.held_down(run.plan, rows) if means else []
-        outs: list[Emission] = []
-        fields = self._channels.fields(run.plan, rows)
-        for pod, (uid, of) in enumerate(zip(uids, fields, strict=True)):
-            if uid not in done:
-                plain = self._head(run.plan, pod, start_ms) | {"codes": codes_to_text(codes[pod])} | of
+            rows, uids = run.all_rows(), run.plan.uids
+            channels = self._channels.channels(run.plan, rows)
+            codes = np.empty((*channels.shape[1:], SPAN_S), np.uint8)
+            codes_by_second(channels, np.array(run.seconds), CODINGS[self._source], codes)
+            of_gpus = self._channels.gpu_fields(run.plan, rows) if end_ms % MINUTE_MS == 0 else None
+            fields = self._channels.fields(run.plan, rows)
+            for pod, (uid, of) in enumerate(zip(uids, fields, strict=True)):
+                if uid in done:
+                    continue
+                plain = self._head(run.plan, pod, span.start_ms) | {"codes": codes_to_text(codes[pod])} | of
                 if run.tick_ms > COARSE_MS:  # parts say how far ticks are apart
                     plain["tick_ms"] = run.tick_ms
-                if means and means[pod]:
-                    plain["gpu_means"] = means[pod]
-                if held and held[pod]:
-                    plain["held_down"] = held[pod]
+                if of_gpus is not None:
+                    plain |= of_gpus[pod]
                 outs.append(ProducerRecord(_TOPIC, uid, orjson.dumps(plain), end_ms))
+            done.update(uids)
         return outs
 
     def _head(self, plan: RowPlan, pod: int, start_ms: int) -> dict[str, Any]:
-        # Written by hand in the form of InsightPart: a node has a hundred pods, and each has a part.
+        """Return what a part says of its pod and of the cycle, the trend and the end of memory that are known
+        of it. Written by hand in the form of ``InsightPart``: a node has a hundred pods."""
         uid = plan.uids[pod]
         head = {"v": 1, "uid": uid, "source": self._source, "node": self._node, "start_ms": start_ms}
         head |= {"epoch_ms": self._epoch_ms} if self._epoch_ms else {}
-        head |= self._cycle_of(uid, plan.own_gpus(pod))
+        # The cycle of a pod, or else of the work inside of one of its GPUs: utilization that is always full
+        # shows none.
+        cycles = [self._cycles[member] for member in (uid, *plan.own_gpus(pod)) if member in self._cycles]
+        if cycles:
+            head |= next((cycle for cycle in cycles if "period_s" in cycle), cycles[0])
+            head["cycle_ms"] = max(cycle["cycle_ms"] for cycle in cycles)
         if (start_ms + SPAN_MS) % STATE_MS == 0 and (trend := self._trends.get(uid)) is not None:
             head["trend"] = trend
         if full_ms := [self._full_ms[member] for member in plan.fills[pod] if member in self._full_ms]:
@@ -213,15 +208,6 @@ class SpanBank:
         if frozen := [self._frozen[member] for member in plan.fills[pod] if member in self._frozen]:
             head["frozen"] = dict(frozen)
         return head
-
-    def _cycle_of(self, uid: str, gpus: Collection[str]) -> dict[str, Any]:
-        """Return the cycle of a pod, or else of the work inside of one of its ``gpus``: utilization that is
-        always full shows none."""
-        known = [self._cycles[member] for member in (uid, *gpus) if member in self._cycles]
-        if not known:
-            return {}
-        cycle_facts = next((cycle for cycle in known if "period_s" in cycle), known[0])
-        return cycle_facts | {"cycle_ms": max(cycle["cycle_ms"] for cycle in known)}
 
     def snapshot(self) -> dict[str, Any]:
         """Return plain data."""

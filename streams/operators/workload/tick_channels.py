@@ -92,12 +92,9 @@ class TickChannels:
         """Return the source's channels, shape (ticks, pods, channels), of rows of shape (ticks, numbers)."""
         return np.empty((len(rows), 0, 0))
 
-    def gpu_means(self, plan: RowPlan, rows: Floats) -> list[dict[str, list[float | None]]]:
-        """Return of each pod means over the rows of each GPU that it holds alone; see ``InsightPart``."""
-        return [{} for _ in plan.uids]
-
-    def held_down(self, plan: RowPlan, rows: Floats) -> list[dict[str, tuple[float, float]]]:
-        """Return of each pod which of those GPUs power and heat hold down; see ``InsightPart``."""
+    def gpu_fields(self, plan: RowPlan, rows: Floats) -> list[dict[str, Any]]:
+        """Return of each pod the fields of ``InsightPart`` that are of each GPU that it holds alone: means of
+        these rows, and whether power and heat hold it down."""
         return [{} for _ in plan.uids]
 
     def fields(self, plan: RowPlan, rows: Floats) -> list[dict[str, Any]]:
@@ -174,21 +171,24 @@ class NvmlTickChannels(TickChannels):
             for held, of in zip(plan.held, known, strict=True)
         ]
 
-    def gpu_means(self, plan: RowPlan, rows: Floats) -> list[dict[str, list[float | None]]]:
+    def gpu_fields(self, plan: RowPlan, rows: Floats) -> list[dict[str, Any]]:
         """See ``TickChannels``."""
+        begin = len(POD_GPU_METRICS) * len(plan.uids)
         means = np.empty((plan.gpus, 4))
-        gpu_means(rows, len(POD_GPU_METRICS) * len(plan.uids), plan.slices, means)
+        gpu_means(rows, begin, plan.slices, means)
         each = [[None if isnan(value) else round(value, 1) for value in row] for row in means.tolist()]
-        return [{plan.scopes[place]: each[place] for place in of} for of in plan.alone]
-
-    def held_down(self, plan: RowPlan, rows: Floats) -> list[dict[str, tuple[float, float]]]:
-        """See ``TickChannels``."""
-        begin = len(POD_GPU_METRICS) * len(plan.uids) + len(_GPU_METRICS) * (plan.gpus + plan.slices)
+        begin += len(_GPU_METRICS) * (plan.gpus + plan.slices)
         facts = rows[:, begin : begin + GPU_FACTS * plan.gpus].reshape(len(rows), plan.gpus, GPU_FACTS)
         held = np.nan_to_num(facts[:, :, 1:]).mean(axis=0).round(1).tolist()
-        return [
-            {plan.scopes[at]: (held[at][0], held[at][1]) for at in of if any(held[at])} for of in plan.alone
-        ]
+        fields = []
+        for places in plan.alone:
+            of_pod: dict[str, Any] = {}
+            if places:
+                of_pod["gpu_means"] = {plan.scopes[at]: each[at] for at in places}
+            if held_down := {plan.scopes[at]: held[at] for at in places if any(held[at])}:
+                of_pod["held_down"] = held_down
+            fields.append(of_pod)
+        return fields
 
 
 class CgroupTickChannels(TickChannels):

@@ -104,32 +104,24 @@ def with_steps_inside(probabilities: Floats, confidence: float) -> Floats:
 def checked_kind(estimate: KindEstimate, util: Floats) -> KindEstimate:
     """Return the estimate, or ``unknown`` where utilization rules it out: a pod is neither idle nor loading
     whose GPU is used, whatever a model makes of it. ``util``: by second, newest last."""
-    if estimate.kind in (_IDLE, _LOADING) and _used(util):
-        return KindEstimate(UNKNOWN_KIND, 1.0 - estimate.confidence)
-    return estimate
+    if estimate.kind not in (_IDLE, _LOADING):
+        return estimate
+    recent = util[-_USED_S:]
+    known = recent[~np.isnan(recent)]
+    is_used = known.size and known.mean() >= IDLE_PCT
+    return KindEstimate(UNKNOWN_KIND, 1.0 - estimate.confidence) if is_used else estimate
 
 
 def checked_loading(estimate: KindEstimate, features: Floats) -> KindEstimate:
     """Return the estimate, or ``unknown`` if a pod is called loading while no data come and no memory fills:
     all loading pods that the model was fitted to did some of that."""
-    if estimate.kind == _LOADING and not _takes_in(features):
-        return KindEstimate(UNKNOWN_KIND, 1.0 - estimate.confidence)
-    return estimate
+    if estimate.kind != _LOADING:
+        return estimate
+    fills = features[_PLACE["mem_rise_all"]] >= _FILLS or features[_PLACE["host_mem_rise"]] >= _GROWS
+    comes = max(features[_PLACE[f"{name}_recent"]] for name in ("read", "rx", "write")) >= _COMES
+    return estimate if fills or comes else KindEstimate(UNKNOWN_KIND, 1.0 - estimate.confidence)
 
 
 def is_blind(features: Floats) -> bool:
     """Tell whether most of the CPU's values are absent: features take these for those of a quiet pod."""
     return bool(features[_PLACE["no_cgroup"]] > _BLIND)
-
-
-def _used(util: Floats) -> bool:
-    recent = util[-_USED_S:]
-    known = recent[~np.isnan(recent)]
-    return bool(known.size and known.mean() >= IDLE_PCT)
-
-
-def _takes_in(features: Floats) -> bool:
-    """Tell whether data come, or memory fills."""
-    traffic = (features[_PLACE[f"{name}_recent"]] for name in ("read", "rx", "write"))
-    rises = features[_PLACE["mem_rise_all"]] >= _FILLS or features[_PLACE["host_mem_rise"]] >= _GROWS
-    return bool(rises or max(traffic) >= _COMES)

@@ -98,7 +98,33 @@ def collectors(settings: Settings, telemetry: Telemetry, pods: PodsCollector | N
             health=settings.gpu_health == "on",
         )
     else:
-        yield from _own(settings, telemetry, pods)
+        yield CgroupCollector(
+            telemetry=telemetry,
+            host_root=settings.host_root,
+            containers=settings.containers,
+            retire_s=settings.retire,
+        )
+        # Without an API server no uid is known.
+        uid_of = pods.uid_of if pods else lambda _namespace, _name: None
+        if settings.cuda_logs is not None:
+            yield CudaCollector(telemetry, Path(settings.cuda_logs), uid_of)
+        nvml = NvmlCollector(
+            telemetry,
+            _attribution(settings, telemetry),
+            allocations=allocations(settings, telemetry, uid_of),
+            host_root=settings.host_root,
+            health=settings.gpu_health == "on",
+            activity=_activity(settings.gpu_activity),
+            pod_of=pods.pod_of if pods else lambda _: None,
+        )
+        yield nvml
+        yield ProcessCollector(
+            telemetry,
+            _attribution(settings, telemetry),
+            lambda: nvml.pids,
+            steps=_steps(settings, telemetry),
+            host_root=settings.host_root,
+        )
     if pods is not None:
         yield pods
 
@@ -119,37 +145,6 @@ def open_spool(settings: Settings, telemetry: Telemetry, environ: Mapping[str, s
     if spool.was_damaged:
         telemetry.emit(SPOOL_DROPPED, f"{spool.folder} was damaged, and is put aside as spool.damaged")
     return spool
-
-
-def _own(settings: Settings, telemetry: Telemetry, pods: PodsCollector | None) -> Iterator[Collector]:
-    yield CgroupCollector(
-        telemetry=telemetry,
-        host_root=settings.host_root,
-        containers=settings.containers,
-        retire_s=settings.retire,
-    )
-    # Without an API server no uid is known.
-    uid_of = pods.uid_of if pods else lambda _namespace, _name: None
-    if settings.cuda_logs is not None:
-        yield CudaCollector(telemetry, Path(settings.cuda_logs), uid_of)
-    given = allocations(settings, telemetry, uid_of)
-    nvml = NvmlCollector(
-        telemetry,
-        _attribution(settings, telemetry),
-        allocations=given,
-        host_root=settings.host_root,
-        health=settings.gpu_health == "on",
-        activity=_activity(settings.gpu_activity),
-        pod_of=pods.pod_of if pods else lambda _: None,
-    )
-    yield nvml
-    yield ProcessCollector(
-        telemetry,
-        _attribution(settings, telemetry),
-        lambda: nvml.pids,
-        steps=_steps(settings, telemetry),
-        host_root=settings.host_root,
-    )
 
 
 def _attribution(settings: Settings, telemetry: Telemetry) -> Attribution:

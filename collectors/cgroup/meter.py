@@ -64,8 +64,20 @@ class ContainerMeter:
             self._at = now
             return self._container
         self._texts, self._disks = texts, disks
-        usage = self._take(texts, disks, is_due=is_due)
-        if usage is None:
+        last = self._last or ContainerUsage()
+        usage = self._last = ContainerUsage(mem_limit=last.mem_limit)
+        is_there, left = False, iter(texts)
+        for controller in self._steady:
+            is_there |= controller.take(usage, [next(left) for _ in controller.files], disks)
+        if is_due or usage.cpu_ns is None or usage.cpu_ns != last.cpu_ns:
+            for controller in self._sleeping:
+                is_there |= controller.take(usage, [file.read() for file in controller.files], disks)
+        else:
+            usage.mem_used, usage.periods, usage.throttled = last.mem_used, last.periods, last.throttled
+        if is_due:
+            for controller in self._lasting:
+                controller.take(usage, [file.read() for file in controller.files], disks)
+        if not is_there:  # none of the files
             self._is_still, self._container = False, None
             return None
         passed_s, self._at = now - self._at, now
@@ -88,23 +100,6 @@ class ContainerMeter:
         """Close the files that are held."""
         for controller in self._controllers:
             controller.close()
-
-    def _take(self, texts: Texts, disks: Disks, *, is_due: bool) -> ContainerUsage | None:
-        """Return what was used until now; None when none of the files is there."""
-        last = self._last or ContainerUsage()
-        usage = self._last = ContainerUsage(mem_limit=last.mem_limit)
-        is_there, left = False, iter(texts)
-        for controller in self._steady:
-            is_there |= controller.take(usage, [next(left) for _ in controller.files], disks)
-        if is_due or usage.cpu_ns is None or usage.cpu_ns != last.cpu_ns:
-            for controller in self._sleeping:
-                is_there |= controller.take(usage, [file.read() for file in controller.files], disks)
-        else:
-            usage.mem_used, usage.periods, usage.throttled = last.mem_used, last.periods, last.throttled
-        if is_due:
-            for controller in self._lasting:
-                controller.take(usage, [file.read() for file in controller.files], disks)
-        return usage if is_there else None
 
 
 def _controllers(folders: list[CgroupFolder], pool: FilePool) -> list[Controller]:

@@ -96,27 +96,6 @@ class FolderListing:
         """
         if self._is_counted and self._is_unchanged():
             return False
-        self._walk()
-        return True
-
-    def close(self) -> None:
-        """Close the folders that are held open."""
-        for base in self._bases:
-            os.close(base.fd)
-        self._bases = []
-        self._is_counted = self.is_watched = False
-
-    def _is_unchanged(self) -> bool:
-        try:
-            for name, fd, state in self._seen:
-                status = os.stat(name, dir_fd=fd, follow_symlinks=False)
-                if (status.st_ino, status.st_nlink) != state:
-                    return False
-        except OSError:
-            return False
-        return True
-
-    def _walk(self) -> None:
         self.close()
         waiting: list[tuple[str, _Base | None]] = [("", None)]
         children = links = 0
@@ -149,6 +128,24 @@ class FolderListing:
         # Not so on a file system that counts no links, or when something changed meanwhile.
         self._is_counted = links == children == len(self.folders)
         self.is_watched = is_watched
+        return True
+
+    def close(self) -> None:
+        """Close the folders that are held open."""
+        for base in self._bases:
+            os.close(base.fd)
+        self._bases = []
+        self._is_counted = self.is_watched = False
+
+    def _is_unchanged(self) -> bool:
+        try:
+            for name, fd, state in self._seen:
+                status = os.stat(name, dir_fd=fd, follow_symlinks=False)
+                if (status.st_ino, status.st_nlink) != state:
+                    return False
+        except OSError:
+            return False
+        return True
 
     def _open(self, path: str) -> "_Base | None":
         try:

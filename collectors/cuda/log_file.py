@@ -41,8 +41,14 @@ class PolledLog:
 
         ``now_s`` is monotonic, ``wall_s`` the time of files. Raises ``OSError``.
         """
-        text, written_s = self._read()
-        if not text or wall_s - written_s > _SILENT_S:
+        with self._path.open("rb") as file:
+            status = os.fstat(file.fileno())
+            cut = max(0, status.st_size - _MOST_BYTES)
+            file.seek(cut)
+            end = file.read(_MOST_BYTES)
+        lines = end[: end.rfind(b"\n") + 1]  # the last line may be half written
+        text = (lines.partition(b"\n")[2] if cut else lines).decode(errors="replace")
+        if not text or wall_s - status.st_mtime > _SILENT_S:
             return None
         log, seen = CudaLog(), CudaLog()
         log.read(text)
@@ -59,16 +65,6 @@ class PolledLog:
             log.mem_used_bytes,
             max(0, log.bad_lines - seen.bad_lines),
         )
-
-    def _read(self) -> tuple[str, float]:
-        """Return whole lines of the file's end, and when it was written."""
-        with self._path.open("rb") as file:
-            status = os.fstat(file.fileno())
-            cut = max(0, status.st_size - _MOST_BYTES)
-            file.seek(cut)
-            text = file.read(_MOST_BYTES)
-        text = text[: text.rfind(b"\n") + 1]  # the last line may be half written
-        return (text.partition(b"\n")[2] if cut else text).decode(errors="replace"), status.st_mtime
 
 
 def _rate(rate: Rate, value: int | None, now_s: float) -> float | None:

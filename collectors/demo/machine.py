@@ -64,27 +64,25 @@ class DemoMachine:
 
     def collect(self, tick: Tick) -> Sequence[Outgoing]:
         """Give the records of a tick: pods that are new or ended, then the samples; never fails."""
-        return tuple(self._measure(tick))
-
-    def close(self) -> None:
-        """Close nothing: it holds nothing."""
-
-    def _measure(self, tick: Tick) -> Iterator[Outgoing]:
         if self._start_ms is None:
             self._start_ms = tick.ts_ms
         second = (tick.ts_ms - self._start_ms) / 1000
         elapsed_s = second - self._last_s if tick.seq else tick.interval_ms / 1000
         self._last_s = second
-        yield from self._pods(tick, second)
+        records = list(self._pods(tick, second))
         gpus = tuple(
-            self._gpu(tick.node, index, workload, rank, second, elapsed_s)
+            self._gpu(index, workload, rank, second, elapsed_s)
             for index, (workload, rank) in enumerate(_OWNERS)
         )
-        yield of_node("nvml-samples", NvmlSample(**tick.head, gpus=gpus))
+        records.append(of_node("nvml-samples", NvmlSample(**tick.head, gpus=gpus)))
         host, pods = self._cgroups(second)
-        yield of_node("cgroup-samples", CgroupSample(**tick.head, host=host, pods=pods))
+        records.append(of_node("cgroup-samples", CgroupSample(**tick.head, host=host, pods=pods)))
         if processes := tuple(self._processes(second)):
-            yield of_node("processes", ProcessSample(**tick.head, processes=processes))
+            records.append(of_node("processes", ProcessSample(**tick.head, processes=processes)))
+        return records
+
+    def close(self) -> None:
+        """Close nothing: it holds nothing."""
 
     def _pods(self, tick: Tick, second: float) -> Iterator[Outgoing]:
         for workload in WORKLOADS:
@@ -98,16 +96,17 @@ class DemoMachine:
                     yield _pod(tick, workload, rank, known, phase="Failed")
                 yield _pod(tick, workload, rank, life, phase="Running")
 
-    def _gpu(
-        self, node: str, index: int, workload: DemoWorkload, rank: int, second: float, elapsed_s: float
-    ) -> Gpu:
+    def _gpu(self, index: int, workload: DemoWorkload, rank: int, second: float, elapsed_s: float) -> Gpu:
         number = min(max(round(elapsed_s * _BURSTS_PER_S), 1), _MOST_BURSTS)
         utils, watts, loads, traffic, clock = [], [], [], 0.0, 1.0
         for sample in range(number):
             offset_s = (sample + 1 - number) * elapsed_s / number
             load = workload.load(index, max(second + offset_s, 0.0))
             offset_ms = round(1000 * offset_s)
-            utils.append((offset_ms, self._measured_util(load)))
+            util = 0
+            if load.busy:
+                util = min(max(round(100 * load.busy + self._random.gauss(0, 1.2)), 0), 100)
+            utils.append((offset_ms, util))
             power = IDLE_W + load.effort * (LIMIT_W - IDLE_W)
             measured_power = round(min(power * self._random.gauss(1, 0.012), LIMIT_W), 1)
             watts.append((offset_ms, measured_power))
@@ -118,7 +117,6 @@ class DemoMachine:
         hot = index == STRAGGLER and second >= SLOWED_AFTER_S - 300
         goal_c = _AROUND_C + index / 2 + 0.055 * power_w + (24 if hot else 0)
         self._temp_c[index] += (goal_c - self._temp_c[index]) * (1 - math.exp(-elapsed_s / _HEATING_S))
-        util = utils[-1][1]
         memory = round(workload.gpu_memory(index, second))
         uid = _uid(workload, rank, self._lives[workload.name])
         return Gpu(
@@ -143,11 +141,6 @@ class DemoMachine:
                 ),
             ),
         )  # fmt: skip
-
-    def _measured_util(self, load: GpuLoad) -> int:
-        if load.busy == 0:
-            return 0
-        return min(max(round(100 * load.busy + self._random.gauss(0, 1.2)), 0), 100)
 
     def _cgroups(self, second: float) -> tuple[Host, tuple[PodCgroup, ...]]:
         pods, cores, memory, read, write, net = [], 1.4, 30.0 * 1024**3, 0.0, 2e5, 0.0

@@ -54,7 +54,7 @@ class Cursor:
 
     def after_us(self, now: Now) -> int:
         """Return what to give to the driver: samples newer than this are new."""
-        if _is_ahead(self.last_us, now):
+        if _AHEAD_US < self.last_us - now.wall_us < _DAY_US:
             # The clock was set back: all that is new has older stamps than this.
             self.last_us = 0
         return self.last_us
@@ -66,7 +66,3 @@ class Cursor:
         return [
             sample for sample in samples if sample[stamp] > last_us and not soon_us < sample[stamp] < day_us
         ]
-
-
-def _is_ahead(stamp_us: int, now: Now) -> bool:
-    return _AHEAD_US < stamp_us - now.wall_us < _DAY_US

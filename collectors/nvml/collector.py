@@ -100,7 +100,7 @@ class NvmlCollector:
         for device, reading in zip(devices, readings, strict=True):
             match reading:
                 case (gpu, health):
-                    answered.append((self._with_allocations(device, gpu), health))
+                    answered.append((gpu, health))
                     self._session.mark_answered(device)
                 case DeviceLostError():
                     self._session.mark_lost(device, reading, tick.monotonic_s)
@@ -113,12 +113,9 @@ class NvmlCollector:
 
     def _read_device(self, device: Device, tick: Tick) -> tuple[Gpu, HealthReading]:
         gpu = device.read(tick, self._identities)
+        if self._allocations is not None:
+            gpu = replace(gpu, allocated=self._allocations.of(gpu.uuid, gpu.index, device.slices))
         return gpu, HealthReading(None, None) if self._health is None else self._health.read(device, tick)
-
-    def _with_allocations(self, device: Device, gpu: Gpu) -> Gpu:
-        if self._allocations is None:
-            return gpu
-        return replace(gpu, allocated=self._allocations.of(gpu.uuid, gpu.index, device.slices))
 
 
 def _ask_activity(devices: Sequence[Device]) -> None:

@@ -85,12 +85,14 @@ class FieldReader:
         answers = query.ask("fields", fields.question) or []
         values: dict[str, float] = {}
         for (number, name), answer in zip(fields.names.items(), answers, strict=False):
-            number_read = self._value(number, name, answer, query)
-            value = (
-                self._rate(name, at_s, number_read)
-                if number_read is not None and name in _RATES
-                else number_read
-            )
+            value = self._value(number, name, answer, query)
+            if value is not None and name in _RATES:
+                per_s = self._rates[name].per_s(value, at_s)
+                if per_s is not None and name.endswith("_pct"):
+                    # Counter and clock are not read at one instant: the whole time may be a little more.
+                    value = tenths(min(100 * per_s / _NS_PER_S, 100.0))
+                else:
+                    value = rounded(per_s)
             if value is not None:
                 values[name] = value
         return values
@@ -114,13 +116,6 @@ class FieldReader:
         elif number not in _MILLI:
             query.count(what, answer)
         return None
-
-    def _rate(self, name: str, at_s: float, value: float) -> float | None:
-        per_s = self._rates[name].per_s(value, at_s)
-        if per_s is None or not name.endswith("_pct"):
-            return rounded(per_s)
-        # Counter and clock are not read at one instant: the whole time may be a little more.
-        return tenths(min(100 * per_s / _NS_PER_S, 100.0))
 
 
 def tenths(pct: float) -> float:

@@ -120,12 +120,9 @@ class GpmReader:
 
     def _of(self, instance: int | None, key: str) -> _Samples:
         samples = self._samples.get(instance)
-        if samples is None:
-            samples = _Samples(key, *gate.gpm_samples_new(), dict(self._metrics))
-            self._samples[instance] = samples
-        elif samples.key != key:
-            self._samples[instance] = _Samples(key, samples.last, samples.spare, dict(self._metrics))
-            return self._samples[instance]
+        if samples is None or samples.key != key:
+            room = gate.gpm_samples_new() if samples is None else (samples.last, samples.spare)
+            samples = self._samples[instance] = _Samples(key, *room, dict(self._metrics))
         return samples
 
 
@@ -163,7 +160,7 @@ def _answers(
 
 
 def _values(query: DeviceQuery, samples: _Samples, answers: dict[int, float | NvmlError]) -> dict[str, float]:
-    values: dict[str, list[float]] = {}
+    parts: dict[str, list[float]] = {}
     for number, answer in answers.items():
         name = samples.asked[number]
         if isinstance(answer, NvmlError) and is_refused(answer):
@@ -176,14 +173,13 @@ def _values(query: DeviceQuery, samples: _Samples, answers: dict[int, float | Nv
             if not isinstance(answer, NoDataError):
                 query.count(name, answer)
         else:
-            values.setdefault(name, []).append(answer)
-    return {
-        name: round(sum(of) * MIB) if name.endswith("_bytes_per_s") else _rounded(sum(of) / len(of))
-        for name, of in values.items()
-    }
-
-
-def _rounded(pct: float) -> float:
-    """Round to a tenth of a percent. Two counters are not read at one instant: a whole one may be a little
-    more than 100."""
-    return 100 if 100 < pct < 100.5 else tenths(pct)
+            parts.setdefault(name, []).append(answer)
+    values: dict[str, float] = {}
+    for name, of_engines in parts.items():
+        if name.endswith("_bytes_per_s"):
+            values[name] = round(sum(of_engines) * MIB)
+        else:
+            pct = sum(of_engines) / len(of_engines)
+            # Two counters are not read at one instant: a whole one may be a little more than 100.
+            values[name] = 100 if 100 < pct < 100.5 else tenths(pct)
+    return values

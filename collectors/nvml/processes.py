@@ -63,8 +63,21 @@ class ProcessIdentities:
         with self._lock:
             if (known := self._known.get(pid)) is None:
                 known = self._known[pid] = _Process(self._pool.file(f"{self._proc}/{pid}/comm"))
-            if known.identity is None:
-                known.identity = self._identify(pid, known)
+            if known.identity is not None:
+                return known.identity
+            raw = known.comm.read()
+            if raw is None or known.opened != known.comm.opened:  # the process ended, or is another one now
+                known.opened, known.owner = known.comm.opened, None
+            owner = known.owner
+            if owner is None and self._attribution is not None:
+                owner = self._attribution.of_pid(pid)
+                if owner is not None and owner.kind in LASTING:
+                    known.owner = owner
+            if raw != known.raw:
+                known.raw = raw
+                known.name = None if raw is None else printable(raw.decode(errors="replace").rstrip("\n"))
+            pod_uid, container_id = (owner.pod_uid, owner.container_id) if owner else (None, None)
+            known.identity = known.name, pod_uid, container_id
             return known.identity
 
     def close(self) -> None:
@@ -72,21 +85,6 @@ class ProcessIdentities:
         for known in self._known.values():
             known.comm.close()
         self._known.clear()
-
-    def _identify(self, pid: int, known: _Process) -> _Identity:
-        raw = known.comm.read()
-        if raw is None or known.opened != known.comm.opened:  # the process ended, or is another one now
-            known.opened, known.owner = known.comm.opened, None
-        owner = known.owner
-        if owner is None and self._attribution is not None:
-            owner = self._attribution.of_pid(pid)
-            if owner is not None and owner.kind in LASTING:
-                known.owner = owner
-        pod_uid, container_id = (owner.pod_uid, owner.container_id) if owner else (None, None)
-        if raw != known.raw:
-            known.raw = raw
-            known.name = None if raw is None else printable(raw.decode(errors="replace").rstrip("\n"))
-        return known.name, pod_uid, container_id
 
 
 class ProcessUtilizations:
@@ -141,28 +139,26 @@ class ProcessUtilizationReader:
         utilizations = query.ask("process_util", lambda handle: self._new(handle, now))
         if utilizations is None:
             return None
-        quiet_us = self._age_us(after_us, now) if after_us else _PERIOD_US
+        quiet_us = _PERIOD_US
+        if after_us:
+            shift_us = wall_shift_us(after_us, now)
+            if shift_us is None:
+                quiet_us = now.monotonic_us - self._moved_at_us
+            else:
+                quiet_us = now.wall_us - after_us - shift_us
         if utilizations:
             self._cursor.last_us = max(utilization.stamp_us for utilization in utilizations)
             self._moved_at_us = now.monotonic_us
         if utilizations and not after_us:
-            return self._first(query, utilizations, interval_ms, now)
+            # The first answer holds seconds of the past: what counts of it is one interval.
+            shift_us = wall_shift_us(self._cursor.last_us, now)
+            if shift_us is None:
+                # The stamps are of an unknown clock: nothing says how old they are.
+                return ProcessUtilizations({}, covers_period=False, query=query)
+            oldest_us = now.wall_us - shift_us - max(interval_ms * 1000, _PERIOD_US)
+            utilizations = [utilization for utilization in utilizations if utilization.stamp_us >= oldest_us]
         by_pid = {utilization.pid: utilization for utilization in utilizations}
         return ProcessUtilizations(by_pid, covers_period=quiet_us >= _PERIOD_US, query=query)
-
-    def _first(
-        self, query: DeviceQuery, utilizations: list[ProcessUtilization], interval_ms: int, now: Now
-    ) -> ProcessUtilizations:
-        """Return of the first answer, which holds seconds of the past, the utilization of one interval."""
-        shift_us = wall_shift_us(self._cursor.last_us, now)
-        if shift_us is None:
-            # The stamps are of an unknown clock: nothing says how old they are.
-            return ProcessUtilizations({}, covers_period=False, query=query)
-        oldest_us = now.wall_us - shift_us - max(interval_ms * 1000, _PERIOD_US)
-        recent = {
-            utilization.pid: utilization for utilization in utilizations if utilization.stamp_us >= oldest_us
-        }
-        return ProcessUtilizations(recent, covers_period=True, query=query)
 
     def _new(self, handle: Handle, now: Now) -> list[ProcessUtilization]:
         try:
@@ -170,12 +166,6 @@ class ProcessUtilizationReader:
         except NoDataError:
             return []
         return self._cursor.new_of(rows, 1, now)
-
-    def _age_us(self, stamp_us: int, now: Now) -> int:
-        shift_us = wall_shift_us(stamp_us, now)
-        if shift_us is None:
-            return now.monotonic_us - self._moved_at_us
-        return now.wall_us - stamp_us - shift_us
 
 
 def read_processes(
@@ -193,7 +183,16 @@ def read_processes(
     pids = sorted({*held, *(utilizations.by_pid if utilizations else ())})
     if compute is None and not pids:
         return None
-    return tuple(_process(pid, held.get(pid), utilizations, identities.of(pid)) for pid in pids)
+    processes = []
+    for pid in pids:
+        name, pod_uid, container_id = identities.of(pid)
+        gpu_util, mem_copy_util = utilizations.of(pid) if utilizations else (None, None)
+        process = GpuProcess(
+            pid=pid, pod_uid=pod_uid, container_id=container_id, name=name, gpu_util_pct=gpu_util,
+            mem_copy_util_pct=mem_copy_util, mem_used_bytes=held.get(pid),
+        )  # fmt: skip
+        processes.append(process)
+    return tuple(processes)
 
 
 def memory_by_pid(listed: Iterable[RunningProcess]) -> dict[int, int | None]:
@@ -210,14 +209,3 @@ def memory_by_pid(listed: Iterable[RunningProcess]) -> dict[int, int | None]:
             process.used_bytes if before is None else max(before, process.used_bytes or 0)
         )
     return {pid: sum_of_all(parts.values()) for pid, parts in held.items()}
-
-
-def _process(
-    pid: int, used: int | None, utilizations: ProcessUtilizations | None, identity: _Identity
-) -> GpuProcess:
-    name, pod_uid, container_id = identity
-    gpu_util, mem_copy_util = utilizations.of(pid) if utilizations else (None, None)
-    return GpuProcess(
-        pid=pid, pod_uid=pod_uid, container_id=container_id, name=name, gpu_util_pct=gpu_util,
-        mem_copy_util_pct=mem_copy_util, mem_used_bytes=used,
-    )  # fmt: skip

@@ -72,7 +72,15 @@ class Session:
     def devices(self, now_s: float) -> list[Device]:
         """Return GPUs that can be read, by index. None raises nothing: it is logged and tried again later."""
         try:
-            self._ensure_open(now_s)
+            if self._open and self._missing and self._rescan_backoff.is_due(now_s):
+                # A GPU that was reset or plugged in again is a new one to the driver: only a library that is
+                # opened after that knows it.
+                self._rescan_backoff.wait_from(now_s)
+                self.close()
+            if self._open and self._count_changed():
+                self._enumerate(now_s)
+            elif not self._open and self._open_backoff.is_due(now_s):
+                self._start(now_s)
         except NvmlError as error:
             self.driver_failed(error, now_s)
         if not self._open:
@@ -111,18 +119,6 @@ class Session:
             device.release()
         with suppress(NvmlError):  # a driver that is gone cannot shut down
             gate.close_library()
-
-    def _ensure_open(self, now_s: float) -> None:
-        if self._open and self._missing and self._rescan_backoff.is_due(now_s):
-            # A GPU that was reset or plugged in again is a new one to the driver: only a library that is
-            # opened after that knows it.
-            self._rescan_backoff.wait_from(now_s)
-            self.close()
-        if not self._open:
-            if self._open_backoff.is_due(now_s):
-                self._start(now_s)
-        elif self._count_changed():
-            self._enumerate(now_s)
 
     def _count_changed(self) -> bool:
         try:

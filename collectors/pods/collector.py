@@ -13,7 +13,6 @@ from dutycycle.telemetry.events import NOT_MEASURED, Telemetry
 if TYPE_CHECKING:
     # At run time only where there is an API server: aiohttp takes 9 MB.
     from collectors.pods.watch import PodWatch, RefreshPolicy
-    from dutycycle.kube.objects import ApiServer
 
 _TOPIC = "pods"
 _STOP_S = 3.0
@@ -89,7 +88,13 @@ async def pods_collector(
 
     Raises ``SettingError`` where it is to be there and is not.
     """
-    api = await _connect(settings.kubernetes)
+    api = None
+    if of_service(settings.kubernetes) is not None:
+        from dutycycle.kube.client import Limits
+        from dutycycle.kube.objects import connect
+
+        limits = Limits(answer_s=_ANSWER_S)
+        api = await connect(settings.kubernetes, limits=limits, user_agent="dutycycle-collector")
     if api is None:
         reason = "off" if settings.kubernetes == "off" else "no_api_server"
         detail = "of Kubernetes pods, if there are any here, names and jobs are not known: " + (
@@ -106,12 +111,3 @@ async def pods_collector(
         api, node, telemetry, retire_s=settings.retire, label_keys=settings.pod_labels, refresh=refresh
     )
     return PodsCollector(watch)
-
-
-async def _connect(mode: str) -> "ApiServer | None":
-    if of_service(mode) is None:
-        return None
-    from dutycycle.kube.client import Limits
-    from dutycycle.kube.objects import connect
-
-    return await connect(mode, limits=Limits(answer_s=_ANSWER_S), user_agent="dutycycle-collector")

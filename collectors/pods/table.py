@@ -92,9 +92,6 @@ class PodTable:
                 row.published = payload
                 yield uid, payload
         self._unsaid_ends, self._changed = {}, {}
-        yield from self._retired(now_s)
-
-    def _retired(self, now_s: float) -> Iterator[tuple[str, bytes | None]]:
         due = [
             uid
             for uid, row in self._rows.items()

@@ -134,26 +134,21 @@ class PodWatch:
         seconds = _RETRY_OWNERS_S if self._unowned else self._refresh.watch_s
         async with aclosing(self._api.watch(POD, self._fields, version, seconds)) as events:
             async for event in events:
-                version = await self._apply(event) or version
+                thing = event.get("object") or {}
+                meta = thing.get("metadata") or {}
+                if event.get("type") in ("ADDED", "MODIFIED", "DELETED"):
+                    await self._put(thing)
+                if event.get("type") == "DELETED":
+                    with self.lock:
+                        for uid in self._uids.pop(meta.get("uid", ""), ()):
+                            self.table.remove(uid)
+                    self._unowned.pop(meta.get("uid", ""), None)
+                    self._forbidden.pop(meta.get("uid", ""), None)
+                version = meta.get("resourceVersion") or version
                 self._telemetry.clear_condition(KUBERNETES_AWAY, "pods", "the API server answers")
                 yield version
                 if self._unowned and seconds == self._refresh.watch_s:
                     return
-
-    async def _apply(self, event: Mapping[str, Any]) -> str | None:
-        """Take one event; the version that a new watch goes on from."""
-        thing = event.get("object") or {}
-        meta = thing.get("metadata") or {}
-        if event.get("type") in ("ADDED", "MODIFIED", "DELETED"):
-            await self._put(thing)
-        if event.get("type") == "DELETED":
-            with self.lock:
-                for uid in self._uids.pop(meta.get("uid", ""), ()):
-                    self.table.remove(uid)
-            self._unowned.pop(meta.get("uid", ""), None)
-            self._forbidden.pop(meta.get("uid", ""), None)
-        version: str | None = meta.get("resourceVersion")
-        return version
 
     async def _put(self, pod: Mapping[str, Any]) -> None:
         """Take a pod as it is now."""

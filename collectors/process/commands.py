@@ -1,6 +1,6 @@
 """Reads what command lines and environments of processes say: launcher, data-loader workers, rank. Pure."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 _PROGRAMS = {
@@ -91,20 +91,17 @@ def _has(process: ProcessEntry, words: bytes) -> bool:
 def rank_of(environ: bytes) -> dict[str, int | str]:
     """Return the fields of ``Software`` that come from the environment. No other variable is looked at: they
     hold secrets."""
-    known = dict(_known(environ))
+    known: dict[str, str] = {}
+    for pair in environ.split(b"\0"):
+        name, _, value = pair.partition(b"=")
+        if (text := name.decode(errors="replace")) in _NAMES:
+            known[text] = value.decode(errors="replace")
     fields: dict[str, int | str] = {}
     for field, names in _RANK.items():
-        text = next((known[name] for name in names if name in known), "")
-        if text.isascii() and text.isdecimal() and len(text) < 11 and int(text) < _MOST:
-            fields[field] = int(text)
+        number = next((known[name] for name in names if name in known), "")
+        if number.isascii() and number.isdecimal() and len(number) < 11 and int(number) < _MOST:
+            fields[field] = int(number)
     address = known.get(_ADDRESS, "")
     if 0 < len(address) <= _LONGEST and address.isascii() and address.isprintable() and " " not in address:
         fields["master_addr"] = address
     return fields
-
-
-def _known(environ: bytes) -> Iterator[tuple[str, str]]:
-    for pair in environ.split(b"\0"):
-        name, _, value = pair.partition(b"=")
-        if (text := name.decode(errors="replace")) in _NAMES:
-            yield text, value.decode(errors="replace")

@@ -53,9 +53,15 @@ class Libraries:
 
 def libraries_of(maps: str, listing: Listing) -> Libraries:
     """Return the libraries of a process with these ``/proc/<pid>/maps``."""
-    paths = sorted(set(_paths(maps)))
-    folders = sorted({match["folder"] for path in paths if (match := _PACKAGES.match(path))})
-    versions = {name: version for folder in folders for name, version in _versions(listing(folder))}
+    # Lines are: address permissions offset device inode path
+    lines = (line.split(maxsplit=5) for line in maps.splitlines())
+    files = {fields[5] for fields in lines if len(fields) == 6 and fields[5].startswith("/")}
+    paths = sorted({file.removesuffix(" (deleted)") for file in files})
+    versions: dict[str, str] = {}
+    for folder in sorted({match["folder"] for path in paths if (match := _PACKAGES.match(path))}):
+        for name in listing(folder):
+            if match := _INFO.fullmatch(name):
+                versions[match["name"].lower().replace(".", "_")] = match["version"]
     python = next((match[1] for path in paths if (match := _PYTHON.search(path))), None)
     return Libraries(
         python=python,
@@ -63,20 +69,6 @@ def libraries_of(maps: str, listing: Listing) -> Libraries:
         cuda=_version_of(_CUDA, paths, versions),
         nccl=_version_of(_NCCL, paths, versions),
     )
-
-
-def _paths(maps: str) -> Iterator[str]:
-    """Yield the files of the lines ``address permissions offset device inode path``."""
-    for line in maps.splitlines():
-        fields = line.split(maxsplit=5)
-        if len(fields) == 6 and fields[5].startswith("/"):
-            yield fields[5].removesuffix(" (deleted)")
-
-
-def _versions(names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    for name in names:
-        if match := _INFO.fullmatch(name):
-            yield match["name"].lower().replace(".", "_"), match["version"]
 
 
 def _frameworks(paths: Iterable[str], versions: dict[str, str]) -> Iterator[Package]:

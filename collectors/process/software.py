@@ -28,10 +28,21 @@ class Processes:
 
     def __init__(self, proc: Path) -> None:
         self._proc = proc
-        self._seen = {stat.pid: stat for stat in _stats(proc)}
+        self._seen: dict[int, ProcessEntry] = {}
         self._children: dict[int, list[ProcessEntry]] = defaultdict(list)
-        for process in self._seen.values():
-            self._children[process.parent].append(process)
+        # All processes of the machine, hundreds of them: a Path for each would cost as much as the rest.
+        for entry in os.scandir(proc):
+            if not entry.name.isdecimal():
+                continue
+            try:
+                stat = read_small(f"{proc}/{entry.name}/stat")
+            except OSError:  # it ended
+                continue
+            # The name may hold anything: it begins after the first bracket, and ends at the last.
+            begin, end = stat.index(b"("), stat.rindex(b")")
+            pid, parent = int(entry.name), int(stat[end + 2 :].split()[_PARENT])
+            process = self._seen[pid] = ProcessEntry(pid, parent, stat[begin + 1 : end], ())
+            self._children[parent].append(process)
 
     def software(self, pid: int, ranks: frozenset[int]) -> Software | None:
         """Tell what a process runs; None when it has ended. ``ranks``: processes that are nobody's
@@ -120,18 +131,3 @@ class Processes:
                 yield from (entry.name for entry in islice(entries, _MOST_NAMES))
         except OSError:  # not permitted, or not there any more
             return
-
-
-def _stats(proc: Path) -> Iterator[ProcessEntry]:
-    # All processes of the machine, hundreds of them: a Path for each would cost as much as the rest.
-    for entry in os.scandir(proc):
-        if entry.name.isdecimal():
-            try:
-                stat = read_small(f"{proc}/{entry.name}/stat")
-            except OSError:  # it ended
-                continue
-            # The name may hold anything: it begins after the first bracket, and ends at the last.
-            begin, end = stat.index(b"("), stat.rindex(b")")
-            yield ProcessEntry(
-                int(entry.name), int(stat[end + 2 :].split()[_PARENT]), stat[begin + 1 : end], ()
-            )

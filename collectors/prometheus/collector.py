@@ -5,7 +5,7 @@ is absent, and a value is never repeated between two scrapes.
 """
 
 import time
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from collectors.base import Outgoing, Tick, of_node
@@ -18,7 +18,7 @@ from collectors.prometheus.identity.pods import PodIndex, UidOf
 from collectors.prometheus.kube_state import KUBE_NOW, KubeState
 from collectors.prometheus.names import PodNames, scraped_pods
 from collectors.prometheus.query import QueryError
-from collectors.prometheus.records import APART_MS, WAITING_MS, ByNode, by_node, cgroup_samples, nvml_samples
+from collectors.prometheus.records import APART_MS, WAITING_MS, by_node, cgroup_samples, nvml_samples
 from collectors.prometheus.series import NewSample, ScrapeCursor, ScrapedSeries
 from dutycycle.telemetry.events import (
     ATTRIBUTION_FAILED,
@@ -89,7 +89,14 @@ class PrometheusCollector:
         if names := self._reader.vocabulary.without_help(raw.get("gpus", ())):
             self._reader.vocabulary.learn_help(self._prometheus.help_texts(names, _HELP_S))
         answers = self._reader.read(raw)
-        samples = {what: self._new_samples(what, answers.get(what)) for what in self._selectors}
+        samples: dict[str, list[NewSample]] = {}
+        for what, cursor in self._cursors.items():
+            samples[what] = cursor.of(answers.get(what, ()))
+            if what not in answers or not self._new[what]:
+                continue
+            self._new[what], samples[what] = False, []
+            if what == "containers":  # or a pod would be known by its name first, and by its uid then
+                self._pod_index.learn_containers(answers[what])
         self._ask_for_pods(tick, deadline_s)
         self._pod_index.learn_containers(samples["containers"])
         unknown = {
@@ -129,15 +136,6 @@ class PrometheusCollector:
             self._report(what, failed.get(what))
         return answers
 
-    def _new_samples(self, what: str, answer: list[ScrapedSeries] | None) -> list[NewSample]:
-        if answer is None:
-            return []
-        samples = self._cursors[what].of(answer)
-        new, self._new[what] = self._new[what], False
-        if new and what == "containers":  # or a pod would be known by its name first, and by its uid then
-            self._pod_index.learn_containers(answer)
-        return [] if new else samples
-
     def _ask_for_pods(self, tick: Tick, deadline_s: float) -> None:
         if tick.monotonic_s < self._pod_info_due_s:
             return
@@ -156,8 +154,16 @@ class PrometheusCollector:
         for of in nodes.values():
             of.pop("", None)
         self._hosts |= nodes["hosts"].keys()
-        ready = self._with_containers(nodes["hosts"], nodes["containers"].keys(), tick.monotonic_s)
-        hosts = {node: ready.get(node, ()) for node in self._hosts}
+        # Hosts are due with their node's containers, and alone where these do not come.
+        self._waiting |= nodes["hosts"]
+        self._measured_s |= dict.fromkeys(nodes["containers"], tick.monotonic_s)
+        due = {
+            node
+            for node in self._waiting
+            if tick.monotonic_s - self._measured_s.get(node, float("-inf")) > WAITING_MS / 1000
+        }
+        due |= self._waiting.keys() & nodes["containers"].keys()
+        hosts = {node: self._waiting.pop(node) if node in due else () for node in self._hosts}
         samples_of_gpus = list(nvml_samples(nodes["gpus"], self._reader.gpus, self._pod_index, tick))
         if self._names is not None:
             seen = scraped_pods(nodes["containers"], samples_of_gpus, self._pod_index)
@@ -169,17 +175,6 @@ class PrometheusCollector:
                     yield of_node("gpu-events", event)
         for use in cgroup_samples(nodes["containers"], hosts, self._pod_index, tick):
             yield of_node("cgroup-samples", use)
-
-    def _with_containers(self, hosts: ByNode, measured: Set[str], now_s: float) -> ByNode:
-        """Return the hosts that are due: with their node's containers, and alone where these do not come."""
-        self._waiting |= hosts
-        self._measured_s |= dict.fromkeys(measured, now_s)
-        due = [
-            node
-            for node in self._waiting
-            if node in measured or now_s - self._measured_s.get(node, float("-inf")) > WAITING_MS / 1000
-        ]
-        return {node: self._waiting.pop(node) for node in due}
 
     def _report(self, what: str, error: QueryError | None) -> None:
         if error is not None:

@@ -38,9 +38,14 @@ class PodNames:
 
     def update(self, seen: Iterable[ScrapedPod], kube: KubeState, tick: Tick) -> Iterator[Outgoing]:
         """Yield the records that are new at ``tick``; pods that were not scraped for long are gone."""
-        new = {uid: _named(uid, node, who) for uid, node, who in seen}
-        self._seen_s |= dict.fromkeys(new, tick.monotonic_s)
-        new = {uid: pod for uid, pod in new.items() if uid not in self._pods}
+        new: dict[str, Pod] = {}
+        for uid, node, who in seen:
+            self._seen_s[uid] = tick.monotonic_s
+            if uid not in self._pods:
+                new[uid] = Pod(
+                    uid=uid, namespace=who.namespace or None, name=who.pod, node=node, phase="Running",
+                    job=own_job(uid, who.pod),
+                )  # fmt: skip
         self._pods |= new
         for uid in [uid for uid, seen_s in self._seen_s.items() if tick.monotonic_s - seen_s > _GONE_S]:
             del self._seen_s[uid], self._pods[uid]
@@ -65,13 +70,6 @@ class PodNames:
             self._table.restore(entry.pod, entry.gone_s)
             if entry.seen_s is not None:
                 self._pods[entry.pod.uid], self._seen_s[entry.pod.uid] = entry.pod, entry.seen_s
-
-
-def _named(uid: str, node: str, who: Workload) -> Pod:
-    return Pod(
-        uid=uid, namespace=who.namespace or None, name=who.pod, node=node, phase="Running",
-        job=own_job(uid, who.pod),
-    )  # fmt: skip
 
 
 def scraped_pods(containers: ByNode, gpus: Iterable[NvmlSample], pod_index: PodIndex) -> Iterator[ScrapedPod]:

@@ -95,19 +95,6 @@ def _has_histograms(answer: Mapping[str, Any]) -> bool:
     return not answer.keys() & {"value", "values"} and bool(answer.keys() & {"histogram", "histograms"})
 
 
-def _labels(labels: SeriesLabels) -> SeriesLabels:
-    """Return those that say something, as a record may have them: cut, and with "?" for what cannot be
-    printed."""
-    return {
-        name: (text if text.isprintable() else printable_text(text))[: _most_text(name)]
-        for name, text in labels.items() if not _NO_TEXT.fullmatch(text)
-    }  # fmt: skip
-
-
-def _most_text(name: str) -> int:
-    return _MOST_UID if name.lower().endswith("uid") else _MOST_TEXT
-
-
 def _number(text: Any) -> float:
     """Return NaN for what is no number: it is counted as such, and the other samples are kept."""
     try:
@@ -121,7 +108,13 @@ def _read_series(labels: SeriesLabels, values: Iterable[tuple[float, Any]]) -> S
     no_numbers = tuple(point for point in samples if not isfinite(point[1]))
     # A store that two agents write to without deduplication, such as VictoriaMetrics, has moments twice.
     points = dict(point for point in samples if isfinite(point[1]))
-    return ScrapedSeries(_labels(labels), tuple(sorted(points.items())), no_numbers=no_numbers)
+    # Labels that say something, as a record may have them: cut, and with "?" for what cannot be printed.
+    texts: dict[str, str] = {}
+    for name, text in labels.items():
+        if not _NO_TEXT.fullmatch(text):
+            most = _MOST_UID if name.lower().endswith("uid") else _MOST_TEXT
+            texts[name] = (text if text.isprintable() else printable_text(text))[:most]
+    return ScrapedSeries(texts, tuple(sorted(points.items())), no_numbers=no_numbers)
 
 
 def without_impossible(series: ScrapedSeries) -> ScrapedSeries:

@@ -7,13 +7,13 @@ both or the head of the spool. So order holds whatever moves to disk, and whenev
 import asyncio
 import sqlite3
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from collectors.base import Outgoing
-from collectors.publish.spool import Spool, Spooled, SpoolError, SpoolWriteError, record_bytes
+from collectors.publish.spool import Spool, SpoolError, SpoolWriteError, record_bytes
 from collectors.publish.spool_file import is_damage
 from dutycycle.telemetry.events import SPOOL_DROPPED, SPOOL_FAILED, SPOOLED, Telemetry
 
@@ -100,23 +100,31 @@ class Outbox:
 
     async def _next_batch(self, most: int, most_bytes: int) -> Batch | None:
         self.has_new.clear()  # first: what is put while the disk reads sets it again
-        if self._spool and (entries := await self._oldest(most, most_bytes)):
-            self._in_flight = Batch(tuple(entry.record for entry in entries), entries[-1].id)
-            return self._in_flight
+        if self._spool:
+            known = self._spool.unreadable
+            entries = await self._on_disk(lambda: self._spool.oldest(most, most_bytes))
+            if broken := self._spool.unreadable - known:
+                detail = f"{self._spool.folder}: could not be read back"
+                self._telemetry.emit(SPOOL_DROPPED, detail, count=broken)
+            if entries:
+                self._in_flight = Batch(tuple(entry.record for entry in entries), entries[-1].id)
+                return self._in_flight
         return self._next_in_memory(most, most_bytes)
 
     def _next_in_memory(self, most: int, most_bytes: int) -> Batch | None:
         self.has_new.clear()
-        if self._memory:
-            self._in_flight = Batch(tuple(self._pop(most, most_bytes)), None)
+        records: list[Outgoing] = []
+        total = 0
+        while self._memory and len(records) < most:
+            size = record_bytes(self._memory[0])
+            if records and total + size > most_bytes:
+                break
+            records.append(self._memory.popleft())
+            total += size
+        self._memory_bytes -= total
+        if records:
+            self._in_flight = Batch(tuple(records), None)
         return self._in_flight
-
-    async def _oldest(self, most: int, most_bytes: int) -> list[Spooled] | None:
-        known = self._spool.unreadable
-        entries = await self._on_disk(lambda: self._spool.oldest(most, most_bytes))
-        if broken := self._spool.unreadable - known:
-            self._telemetry.emit(SPOOL_DROPPED, f"{self._spool.folder}: could not be read back", count=broken)
-        return entries
 
     async def _move_to_disk(self) -> None:
         self.has_new.clear()
@@ -175,16 +183,6 @@ class Outbox:
             dropped += 1
         if dropped:
             self._telemetry.emit(SPOOL_DROPPED, "memory is full, and the disk takes nothing", count=dropped)
-
-    def _pop(self, most: int, most_bytes: int) -> Iterator[Outgoing]:
-        total = 0
-        for _ in range(min(most, len(self._memory))):
-            size = record_bytes(self._memory[0])
-            if total and total + size > most_bytes:
-                return
-            total += size
-            self._memory_bytes -= size
-            yield self._memory.popleft()
 
     async def _in_turn(self, step: Coroutine[Any, Any, _R]) -> _R:
         """Take one step at a time. It ends even if its caller is cancelled: it alone has the records."""

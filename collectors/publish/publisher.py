@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from collectors.base import Outgoing
 from collectors.publish.link import Link, RefusedRecord
-from collectors.publish.outbox import Batch, Outbox
+from collectors.publish.outbox import Outbox
 from dutycycle.contract.backoff import Backoff
 from dutycycle.contract.topics import SAMPLE_TOPICS, TOPICS
 from dutycycle.kafka.errors import BrokerError, BrokerRefusedError, BrokerUnreachableError
@@ -102,8 +102,20 @@ class Publisher:
                 if not self._outbox.has_new.is_set():
                     self._idle.set()
                 await self._outbox.has_new.wait()
+                continue
+            try:
+                for refusal in await self._attempt(batch.records):
+                    await self._send_alone(refusal.record)
+            except BrokerError as error:
+                if isinstance(error, BrokerRefusedError) and not self._ever_answered:
+                    raise
+                self._unreachable = True
+                self._reachability.mark_down(error)
+                await self._disconnect()
+                await self._outbox.give_back()
+                await self._spooling_meanwhile(asyncio.sleep(self._backoff.next_s()))
             else:
-                await self._send(batch)
+                await self._outbox.acknowledge()
 
     async def close(self, most_s: float) -> None:
         """End the task when all is sent: after ``most_s`` at the latest, at once without a broker.
@@ -117,21 +129,6 @@ class Publisher:
             await asyncio.wait({self._task})
         await self._disconnect()
         await self._outbox.close()
-
-    async def _send(self, batch: Batch) -> None:
-        try:
-            for refusal in await self._attempt(batch.records):
-                await self._send_alone(refusal.record)
-        except BrokerError as error:
-            if isinstance(error, BrokerRefusedError) and not self._ever_answered:
-                raise
-            self._unreachable = True
-            self._reachability.mark_down(error)
-            await self._disconnect()
-            await self._outbox.give_back()
-            await self._spooling_meanwhile(asyncio.sleep(self._backoff.next_s()))
-        else:
-            await self._outbox.acknowledge()
 
     async def _send_alone(self, record: Outgoing) -> None:
         """Send alone what was refused together with others; drop it if it was the reason."""

@@ -102,7 +102,8 @@ class Spool:
         try:
             with self._file.transaction() as database:
                 for number, record in enumerate(records, 1):
-                    row = (record.topic, record.key, record.ts_ms, self._packed(record.payload))
+                    packed = None if record.payload is None else self._pack.compress(record.payload)
+                    row = (record.topic, record.key, record.ts_ms, packed)
                     last = database.execute(_INSERT, row).lastrowid or 0
                     if number % _EVICT_EVERY == 0 or number == len(records):
                         dropped += self._evict(database, spared)
@@ -218,9 +219,6 @@ class Spool:
                 break
             dropped += gone
         return dropped
-
-    def _packed(self, payload: bytes | None) -> bytes | None:
-        return None if payload is None else self._pack.compress(payload)
 
 
 def record_bytes(record: Outgoing) -> int:

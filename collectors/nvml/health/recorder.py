@@ -90,11 +90,10 @@ class HealthRecorder:
         if not (due or renewed or happened):
             return HealthReading(None, None)
         counters = reader.read(device.query, links=happened)
-        return HealthReading(counters, self._read_facts(device) if renewed else None)
-
-    def _read_facts(self, device: Device) -> GpuFacts:
+        if not renewed:
+            return HealthReading(counters, None)
         ask = device.query.ask
-        return GpuFacts(
+        facts = GpuFacts(
             model=printable(ask("model", gate.name) or "") or None,
             serial=printable(ask("serial", gate.serial) or "") or None,
             bus_id=printable(ask("bus_id", gate.bus_id) or "") or None,
@@ -104,6 +103,7 @@ class HealthRecorder:
             compute_mode=ask("compute_mode", gate.compute_mode),
             boot_id=self._boot_id,
         )
+        return HealthReading(counters, facts)
 
     def records(
         self, tick: Tick, session: Session, gpus: Mapping[str, Gpu], readings: Mapping[str, HealthReading]
@@ -117,7 +117,11 @@ class HealthRecorder:
             event = self._event(tick, session, uuid, change)
             hit_slices = [slice_ for slice_, of_slice in slices.items() if of_slice == instance]
             mig = hit_slices[0] if len(hit_slices) == 1 else None
-            events.append(replace(event, inferred=inferred, mig=mig, pods=self._both(uuid, hit.get(uuid))))
+            # Who uses it now, and who did a tick before.
+            before, pods = self._pods.get(uuid), hit.get(uuid)
+            if before is not None:
+                pods = tuple({pod.uid: pod for pod in (*before, *(pods or ()))}.values())
+            events.append(replace(event, inferred=inferred, mig=mig, pods=pods))
         changed = {event.gpu for event in events}
         # Of a GPU that is lost nothing is read, and it is there all the same.
         for uuid in (*gpus, *sorted(self._lost)):
@@ -179,7 +183,7 @@ class HealthRecorder:
         )  # fmt: skip
 
     def _is_state_due(self, uuid: str, now_s: float, *, has_changed: bool) -> bool:
-        """Tell whether a GPU's state is to be told; ``told``: an event of this tick says it already."""
+        """Tell whether a GPU's state is to be told. ``has_changed``: an event of this tick tells it."""
         counters = self._counters.get(uuid)
         if uuid not in self._stated:
             return counters is not None or uuid in self._lost
@@ -215,13 +219,6 @@ class HealthRecorder:
             else:
                 pods.append(HitPod(uid=uid))
         return tuple(pods)
-
-    def _both(self, uuid: str, now: tuple[HitPod, ...] | None) -> tuple[HitPod, ...] | None:
-        """Tell who uses it now, and who did a tick before."""
-        before = self._pods.get(uuid)
-        if before is None or now is None:
-            return before if now is None else now
-        return tuple({pod.uid: pod for pod in (*before, *now)}.values())
 
 
 class _Happening(NamedTuple):

@@ -165,14 +165,26 @@ def _gpu(uuid: str, rows: list[_Row], pod_index: PodIndex, *, are_parts: bool) -
     if "throttle" in fields:
         fields["throttle"] = throttle_names(fields["throttle"])
     if "gpu_util_pct" in values and not are_parts:
-        fields["gpu_util_max_pct"] = _high(of_device)
-    slices = tuple(_slice(uuid, name, instances[name], are_parts=are_parts) for name in sorted(instances))
+        # Absent where the largest is not known apart from the mean.
+        utils = [row.high for row in of_device if row.reading.field == "gpu_util_pct"]
+        fields["gpu_util_max_pct"] = max((high for high in utils if high is not None), default=None)
+    slices = []
+    for instance, of_instance in sorted(instances.items()):
+        of_slice = _values(of_instance, are_parts=are_parts)
+        slices.append(
+            MigDevice(
+                uuid=_slice_name(uuid, instance),
+                profile=of_instance[0].sample.labels.get("GPU_I_PROFILE") or None,
+                gpu_util_pct=of_slice.get("engine_pct"), **_memory(of_slice),
+                **{name: value for name, value in of_slice.items() if name in _OF_A_SLICE},
+            )
+        )  # fmt: skip
     allocated = _holders(uuid, rows, pod_index)
     if are_parts and allocated and len(allocated) > 1:
         allocated = tuple(_with_part(given, of_device, values) for given in allocated)
     return Gpu(
-        uuid=uuid, index=_index_of(labels) or 0, model=labels.get("modelName") or None, mig=slices or None,
-        allocated=allocated, **fields | _memory(values),
+        uuid=uuid, index=_index_of(labels) or 0, model=labels.get("modelName") or None,
+        mig=tuple(slices) or None, allocated=allocated, **fields | _memory(values),
     )  # fmt: skip
 
 
@@ -183,15 +195,6 @@ def _with_part(given: Allocation, rows: Iterable[_Row], values: Mapping[str, flo
     parts = {} if given.mig else _values([row for row in rows if row.holder == who])
     fields: dict[str, Any] = {name: parts[name] for name in _ADDED & parts.keys() & values.keys()}
     return replace(given, **fields)
-
-
-def _slice(uuid: str, instance: str, rows: list[_Row], *, are_parts: bool) -> MigDevice:
-    values = _values(rows, are_parts=are_parts)
-    return MigDevice(
-        uuid=_slice_name(uuid, instance), profile=rows[0].sample.labels.get("GPU_I_PROFILE") or None,
-        gpu_util_pct=values.get("engine_pct"), **_memory(values),
-        **{name: value for name, value in values.items() if name in _OF_A_SLICE},
-    )  # fmt: skip
 
 
 def _slice_name(uuid: str, instance: str) -> str:
@@ -224,12 +227,6 @@ def _value(field: str, rows: list[_Row], *, are_parts: bool) -> float | None:
         if field == "gpu_util_pct" and total > 100:  # each part is rounded
             value = 100 if total <= 100 + len(parts) else None
     return round(value) if value is not None and field in _WHOLE else value
-
-
-def _high(rows: Iterable[_Row]) -> float | None:
-    """Return the largest utilization of the device; None where it is not known apart from the mean."""
-    highs = [row.high for row in rows if row.reading.field == "gpu_util_pct" and row.high is not None]
-    return max(highs, default=None)
 
 
 def _memory(values: Mapping[str, float]) -> dict[str, Any]:

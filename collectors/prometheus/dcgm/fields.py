@@ -254,13 +254,14 @@ class Vocabulary:
 
     def rename_labels(self, series: Iterable[ScrapedSeries]) -> list[ScrapedSeries]:
         """Return the series with the labels of ``LABELS`` by the names there."""
-        return [
-            replace(scraped, labels={self._label(name): text for name, text in scraped.labels.items()})
-            for scraped in series
-        ]
-
-    def _label(self, name: str) -> str:
-        return self._labels.get(name) or _SPELLINGS.get(name.replace("_", "").lower(), name)
+        renamed = []
+        for scraped in series:
+            labels = {
+                self._labels.get(name) or _SPELLINGS.get(name.replace("_", "").lower(), name): text
+                for name, text in scraped.labels.items()
+            }
+            renamed.append(replace(scraped, labels=labels))
+        return renamed
 
 
 def _energy_factor(growth: EnergyGrowth, usual: float) -> float:

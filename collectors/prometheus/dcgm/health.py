@@ -41,8 +41,12 @@ class DcgmHealth:
                 values_of[sample.labels.get("UUID", "")][reading.field] = reading.value
         for gpu in record.gpus:
             key, values = (record.node, gpu.uuid), values_of[gpu.uuid]
-            happened = list(self._happened(key, values))
-            yield from (self._event(record, gpu, change, tick) for change in happened)
+            is_hit = False
+            if "xid" in values:
+                xid, last = round(values["xid"]), self._xids.get(key)
+                self._xids[key] = xid
+                if is_hit := bool(xid) and last is not None and xid != last:
+                    yield self._event(record, gpu, Change("xid", xid), tick)
             counters = _counters_of(values)
             before = self._counters.get(key)
             if counters is None:
@@ -50,18 +54,10 @@ class DcgmHealth:
             self._counters[key] = counters
             changed = list(changes(before, counters))
             yield from (self._event(record, gpu, change, tick) for change in changed)
-            is_covered = bool(happened or changed) or is_judged_alike(before, counters)
+            is_covered = is_hit or bool(changed) or is_judged_alike(before, counters)
             if not is_covered or tick.monotonic_s - self._stated_s.get(key, float("-inf")) >= STATE_S:
                 self._stated_s[key] = tick.monotonic_s
                 yield self._event(record, gpu, Change("state"), tick)
-
-    def _happened(self, key: _Key, values: dict[str, float]) -> Iterator[Change]:
-        if "xid" not in values:
-            return
-        xid, before = round(values["xid"]), self._xids.get(key)
-        self._xids[key] = xid
-        if xid and before is not None and xid != before:
-            yield Change("xid", xid)
 
     def _event(self, record: NvmlSample, gpu: Gpu, change: Change, tick: Tick) -> GpuEvent:
         self._seq += 1

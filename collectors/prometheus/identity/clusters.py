@@ -9,7 +9,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from collectors.prometheus.series import ScrapedSeries, SeriesLabels
 from dutycycle.contract.errors import DutycycleError
@@ -48,7 +48,15 @@ class Clusters:
 
         Raises ``ClustersMixedError`` where that cannot be decided.
         """
-        self.label = self.label or _label_in(answers)
+        if not self.label:
+            # A usual label with several values; else the only label that tells machines of one name apart.
+            values: dict[str, set[str]] = defaultdict(set)
+            for scraped in chain.from_iterable(answers.values()):
+                for name in _USUAL:
+                    if text := scraped.labels.get(name):
+                        values[name].add(text)
+            several = [name for name in _USUAL if len(values[name]) > 1]
+            self.label = several[0] if several else _label_of_collision(answers.get("gpus", ()))
         label = self.label
         if label is None:
             return {what: list(series) for what, series in answers.items()}
@@ -64,18 +72,6 @@ def _named(series: ScrapedSeries, labels: Sequence[str]) -> ScrapedSeries:
     part = _NO_NAME.sub("-", cluster).strip("._-")
     of = {name: f"{part}.{series.labels[name]}" for name in _NAMESPACES if series.labels.get(name)}
     return replace(series, labels={**series.labels, **of, CLUSTER: part})
-
-
-def _label_in(answers: Answers) -> str | None:
-    """Return a usual label with several values; else the only label that tells machines of one name apart."""
-    values: dict[str, set[str]] = defaultdict(set)
-    for series in answers.values():
-        for scraped in series:
-            for name in _USUAL:
-                if text := scraped.labels.get(name):
-                    values[name].add(text)
-    several = [name for name in _USUAL if len(values[name]) > 1]
-    return several[0] if several else _label_of_collision(answers.get("gpus", ()))
 
 
 def _label_of_collision(gpus: Iterable[ScrapedSeries]) -> str | None:

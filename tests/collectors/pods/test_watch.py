@@ -382,7 +382,7 @@ def test_a_watch_that_dies_is_told_and_begun_anew(
         raise ZeroDivisionError("a mistake of ours")
 
     with monkeypatch.context() as patch:
-        patch.setattr(PodWatch, "_apply", broken)
+        patch.setattr(PodWatch, "_put", broken)
         published.until(lambda: server.asked(PODS + "?watch"))
         server.pods.put(pod("a"))
         with pytest.raises(RuntimeError, match="a mistake of ours"):

@@ -106,22 +106,19 @@ class Child:
         if self._stopping.is_set():  # meanwhile: ``stop`` has found nothing to end
             process.send_signal(signal.SIGTERM)
         if process.stderr is not None:
-            await self._watch(process.stderr)
+            async for line in process.stderr:
+                self._keep(line)
+                text = line.decode(errors="replace").rstrip()
+                if SERVING in text or SERVING_TLS in text:
+                    self.begun.set()
+                    _LOG.info("%s", text.partition("dutycycle.health ")[2])
+                if text.startswith(_LAST_WORDS):
+                    self._last_words = text.removeprefix(_LAST_WORDS)
+                elif COMPILING in text:
+                    self._compiling_since = time.monotonic()
+                elif level := next((level for level in (" WARNING ", " ERROR ") if level in text), None):
+                    self.warnings.append(text.partition(level)[2].removeprefix("dutycycle."))
         return await process.wait()
-
-    async def _watch(self, stderr: asyncio.StreamReader) -> None:
-        async for line in stderr:
-            self._keep(line)
-            text = line.decode(errors="replace").rstrip()
-            if SERVING in text or SERVING_TLS in text:
-                self.begun.set()
-                _LOG.info("%s", text.partition("dutycycle.health ")[2])
-            if text.startswith(_LAST_WORDS):
-                self._last_words = text.removeprefix(_LAST_WORDS)
-            elif COMPILING in text:
-                self._compiling_since = time.monotonic()
-            elif level := next((level for level in (" WARNING ", " ERROR ") if level in text), None):
-                self.warnings.append(text.partition(level)[2].removeprefix("dutycycle."))
 
     def _keep(self, line: bytes) -> None:
         """Append a line to the log. A disk that does not take it is said once: the reading goes on."""

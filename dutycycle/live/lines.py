@@ -27,11 +27,18 @@ def plain_lines(state: LiveState, most_pods: int | None = _PODS) -> Iterator[str
     rows: list[_Row] = [*state.node_rows(), *state.gpus(), *state.pods()[:most_pods]]
     for row in rows:
         kind = row.key.partition("/")[0]
+        # What of a GPU really works, where it says so
+        parts = (
+            (("SM", row.now.sm_active_pct), ("tensor", row.now.tensor_active_pct))
+            if isinstance(row, GpuRow)
+            else ()
+        )
+        inside = " ".join(f"{name} {percent_text(value)}" for name, value in parts if value is not None)
         util, most, memory, mem_max = _figures(row)
         trend = filter(None, (full_words(row), forecast_words(row)))
         known = (
             (silence_words(state, row), ""),
-            (_inside(row), ""),
+            (inside, ""),
             (activity(state, row), "does"),
             (slowed_words(state, row), ""),
             (cycle_words(row), ""),
@@ -48,14 +55,6 @@ def plain_lines(state: LiveState, most_pods: int | None = _PODS) -> Iterator[str
             held = bytes_text(process.mem_used_bytes)
             name, util = f"{process.name or 'process'} {process.pid}", percent_text(process.gpu_util_pct)
             yield f"  process {name}: {util} memory {held}"
-
-
-def _inside(row: _Row) -> str:
-    """Return what of a GPU really works, where it says so."""
-    if not isinstance(row, GpuRow):
-        return ""
-    figures = (("SM", row.now.sm_active_pct), ("tensor", row.now.tensor_active_pct))
-    return " ".join(f"{name} {percent_text(value)}" for name, value in figures if value is not None)
 
 
 def _figures(row: _Row) -> tuple[str, str, str, float | None]:

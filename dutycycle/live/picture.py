@@ -1,6 +1,6 @@
 """Makes one picture of the state for scripts: JSON whose names are those of the records, or lines."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import orjson
@@ -35,7 +35,7 @@ def picture(state: LiveState, degraded: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _known(pairs: Iterator[tuple[str, Any]]) -> dict[str, Any]:
+def _known(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     return {name: value for name, value in pairs if value is not None and value != ""}
 
 
@@ -54,7 +54,7 @@ def _gpu(state: LiveState, row: GpuRow) -> dict[str, Any]:
         for process in row.processes
     ]
     more = {"pods": pods, "processes": processes}
-    return head | _known(figures) | _known(iter(maxima.items())) | more | _findings(state, row)
+    return head | _known(figures) | _known(maxima.items()) | more | _findings(state, row)
 
 
 def _pod(state: LiveState, row: PodRow) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def _pod(state: LiveState, row: PodRow) -> dict[str, Any]:
         "gpu_mem_used_max_bytes": row.gpu_mem_max,
     }  # fmt: skip
     head = {"pod": row.title, "uid": row.uid, "node": row.node, "ts_ms": row.ts_ms}
-    return head | _known(iter(figures.items())) | {"gpus": sorted(row.gpus)} | _findings(state, row)
+    return head | _known(figures.items()) | {"gpus": sorted(row.gpus)} | _findings(state, row)
 
 
 def _job(state: LiveState, row: JobRow) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def _job(state: LiveState, row: JobRow) -> dict[str, Any]:
         "mem_used_bytes": row.total("mem"),
     }  # fmt: skip
     pods = sorted(pod.title for pod in row.pods.values())
-    return {"job": row.title} | _known(iter(figures.items())) | {"pods": pods} | _findings(state, row)
+    return {"job": row.title} | _known(figures.items()) | {"pods": pods} | _findings(state, row)
 
 
 def _findings(state: LiveState, row: Row) -> dict[str, Any]:
@@ -84,4 +84,4 @@ def _findings(state: LiveState, row: Row) -> dict[str, Any]:
         "period_s": period_s(row), "exhausts_in_s": full_in_s(row), "does": activity(state, row),
         "says": says(state, row), "advice": insight.advice if insight else None,
     }  # fmt: skip
-    return _known(iter(values.items()))
+    return _known(values.items())

@@ -72,6 +72,13 @@ def report_of(
     periods = [period.period_s for cycle in cycles for period in cycle.periods]
     phases = phases_of(view, next(iter(insights.values()), []), min(periods, default=None))
     facts = facts_of(gathered, view, settings)
+    # What was published of the pods' profiles, but for those that were read themselves
+    read = {profile.source for profile in profiles}
+    published = [
+        Profile.told(record, f"{source} of {qualified(record.pod, record.pod.name)}")
+        for (uid, source), record in sorted(gathered.profiles.items())
+        if f"pod/{uid}" in view.subjects and source not in read
+    ]
     return Report(
         view=view,
         facts=facts,
@@ -79,7 +86,7 @@ def report_of(
         phases=phases,
         source=source,
         notes=list(_notes(gathered, view, settings)),
-        profiles=[*profiles, *_told(gathered, view, {profile.source for profile in profiles})],
+        profiles=[*profiles, *published],
         title=title,
         ended=ended,
     )
@@ -95,14 +102,6 @@ def report_of_pods(
     known = gathered.identities
     job, pod = the_one([known[uid] for uid in (known if pods is None else pods) if uid in known])
     return report_of(gathered, settings, **{"source": trace, "job": job, "pod": pod, **more})
-
-
-def _told(gathered: Gathered, view: View, read: Collection[str]) -> Iterator[Profile]:
-    """Yield the verdicts of profiles of the pods in the report, but for those that were read themselves."""
-    for uid, source in sorted(gathered.profiles):
-        record = gathered.profiles[uid, source]
-        if f"pod/{uid}" in view.subjects and source not in read:
-            yield Profile.told(record, f"{source} of {qualified(record.pod, record.pod.name)}")
 
 
 def _notes(gathered: Gathered, view: View, settings: Settings) -> Iterator[str]:

@@ -130,8 +130,14 @@ class Facts:
 
 def facts_of(gathered: Gathered, view: View, settings: Settings) -> Facts:
     """Work them out; ``settings`` has the prices."""
-    gpus = [_use(gathered, view, place) for place in range(len(view.gpus))]
-    cost, idle_cost = _cost(gpus, settings)
+    gpus = [_use(gathered, gpu) for gpu in view.gpus]
+    # As far as it is known: what the GPUs' time and energy cost, and the time in which they did nothing
+    hour, kwh = settings.price_gpu_hour, settings.price_kwh
+    of_time = None if hour is None or not gpus else hour * sum(gpu.seconds for gpu in gpus) / _S_PER_HOUR
+    joules = None if kwh is None else sum_of_known(gpu.energy_j for gpu in gpus)
+    of_energy = None if kwh is None or joules is None else kwh * joules / JOULES_PER_KWH
+    idle_s = None if hour is None else sum_of_known(gpu.idle_s for gpu in gpus)
+    idle_cost = None if hour is None or idle_s is None else hour * idle_s / _S_PER_HOUR
     chosen = {key.removeprefix("pod/") for key in view.subjects}
     names = {uid: pod.name for uid, pod in gathered.identities.items()}
     processes = named(gathered.processes.values(), chosen or None, names)
@@ -141,7 +147,7 @@ def facts_of(gathered: Gathered, view: View, settings: Settings) -> Facts:
         gpus=gpus,
         verdicts=list(_verdicts(gathered, view)),
         cycles=[(what, cycle) for metric, what in _CYCLIC for cycle in cycles_of(gathered, view, metric)],
-        cost=cost,
+        cost=sum_of_known((of_time, of_energy)),
         idle_cost=idle_cost,
         processes=processes,
         incidents=list(_incidents(gathered, view)),
@@ -177,8 +183,7 @@ def _ended_after(gathered: Gathered, uid: str, ts_ms: int) -> str:
     return f" (ended {max(last_ms - ts_ms, 0) / 1000:.0f} s later: {pod.phase.lower()})"
 
 
-def _use(gathered: Gathered, view: View, place: int) -> GpuUse:
-    gpu = view.gpus[place]
+def _use(gathered: Gathered, gpu: GpuView) -> GpuUse:
     ticks, traced = gpu.ticks, gpu.traced
     lasted = ticks.lasted_s
     util = ticks["gpu_util_pct"]
@@ -251,18 +256,6 @@ def _throttled(gathered: Gathered, codes: np.ndarray) -> dict[str, float] | None
         for name in gathered.throttles[code]:
             shares[name] = shares.get(name, 0.0) + 100 * float(count) / len(known)
     return shares
-
-
-def _cost(gpus: Sequence[GpuUse], settings: Settings) -> tuple[float | None, float | None]:
-    """Return what the GPUs' time and energy cost, and the time in which they did nothing, as far as that is
-    known; None where nothing of it is."""
-    hour, kwh = settings.price_gpu_hour, settings.price_kwh
-    of_time = None if hour is None or not gpus else hour * sum(gpu.seconds for gpu in gpus) / _S_PER_HOUR
-    joules = None if kwh is None else sum_of_known(gpu.energy_j for gpu in gpus)
-    of_energy = None if kwh is None or joules is None else kwh * joules / JOULES_PER_KWH
-    idle_s = None if hour is None else sum_of_known(gpu.idle_s for gpu in gpus)
-    idle = None if hour is None or idle_s is None else hour * idle_s / _S_PER_HOUR
-    return sum_of_known((of_time, of_energy)), idle
 
 
 def _verdicts(gathered: Gathered, view: View) -> Iterator[Verdict]:
@@ -378,24 +371,19 @@ def _inside(gpus: Sequence[GpuUse]) -> Iterator[tuple[str, str]]:
         yield "Tensor use of peak", f"{share:.0f} % (by activity and clock; padding counts, so it is no MFU)"
 
 
-def _cores(machines: Iterable[FrameTicks]) -> float | None:
-    """Return how many CPU cores machines used together. One counts with its mean from its first value to its
-    last, also while it is not known. None where nothing is."""
-    lives = []
-    for ticks in machines:
-        if (mean := ticks.mean("cpu_util_pct")) is not None:
-            times = ticks.times[np.isfinite(ticks["cpu_util_pct"])].tolist()
-            lives.append((times[0] - max(ticks.step_ms, 1), times[-1], mean / 100))
-    return at_once(lives)
-
-
 def _machine_figures(view: View) -> Iterator[tuple[str, str]]:
     def each(machines: Iterable[HostView], name: str, how: str) -> list[float]:
         return [value for machine in machines if (value := getattr(machine.ticks, how)(name)) is not None]
 
     of = view.machines
     whose = "" if view.pods else " of the machine" if len(of) == 1 else " of the machines"
-    if (cores := _cores([machine.ticks for machine in of])) is not None:
+    # A machine counts with its mean from its first value to its last, also while it is not known.
+    lives = []
+    for ticks in (machine.ticks for machine in of):
+        if (mean := ticks.mean("cpu_util_pct")) is not None:
+            times = ticks.times[np.isfinite(ticks["cpu_util_pct"])].tolist()
+            lives.append((times[0] - max(ticks.step_ms, 1), times[-1], mean / 100))
+    if (cores := at_once(lives)) is not None:
         p95, most = (max(each(of, "cpu_util_pct", how)) / 100 for how in ("p95", "most"))
         of_one = " of one" if len(of) > 1 else ""
         yield f"CPU{whose}", f"mean {cores:.2f} cores, p95 {p95:.2f}, max {most:.2f}{of_one}"

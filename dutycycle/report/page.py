@@ -17,7 +17,6 @@ from dutycycle.report.charts.plot import Figure, color_of, figure_of
 from dutycycle.report.facts import (
     Facts,
     GpuUse,
-    Verdict,
     anomalies_of,
     evidence_of,
     headline,
@@ -110,6 +109,7 @@ def html_of(report: Report, served: ServedPage | None = None) -> str:
     about += [("Ended", report.ended)] if report.ended else []
     seconds_of = seconds_by_name(report.phases)
     span = view.last_ms + 1 - view.first_ms
+    least_ms = span / _MOST_SPANS if len(report.phases) > _MOST_SPANS else 0
     return document(
         "report.html",
         f"{report.heading} – Dutycycle report",
@@ -119,7 +119,12 @@ def html_of(report: Report, served: ServedPage | None = None) -> str:
         figures_of_verdict=verdict and evidence_of(verdict), anomalies=verdict and anomalies_of(verdict),
         key_figures=[*about, *key_figures(facts, view), *report.key_figures],
         phases_said=", ".join(f"{name} {short_duration(sum_s)}" for name, (sum_s, _) in seconds_of.items()),
-        spans=_spans(report.phases, view.first_ms, span),
+        # In percent of all; where there are many, without those that none sees
+        spans=[
+            (phase, 100 * (phase.first_ms - view.first_ms) / span, 100 * lasted_ms / span)
+            for phase in report.phases
+            if (lasted_ms := phase.last_ms - phase.first_ms) >= least_ms
+        ],
         phases=[
             [Keyed(_phase_color(name), name), short_duration(sum_s), _pct(100_000 * sum_s / span), str(count)]
             for name, (sum_s, count) in seconds_of.items()
@@ -167,16 +172,6 @@ def _text(name: str) -> str:
 def _kept_together(value: str) -> str:
     """Keep a number on one line with its unit: the space between them becomes one that does not break."""
     return re.sub(r"(?<=\d) (?=[^\d\s(])", "\u00a0", value)
-
-
-def _spans(phases: Sequence[Phase], first_ms: int, span: int) -> Iterator[tuple[Phase, float, float]]:
-    """Yield phases with begin and length in percent of all; where there are many, without those that none
-    sees."""
-    least = span / _MOST_SPANS if len(phases) > _MOST_SPANS else 0
-    for phase in phases:
-        lasted = phase.last_ms - phase.first_ms
-        if lasted >= least:
-            yield phase, 100 * (phase.first_ms - first_ms) / span, 100 * lasted / span
 
 
 def _phase_color(name: str) -> str:
@@ -232,9 +227,38 @@ def _sections(facts: Facts) -> Iterator[PageTable]:
     if facts.gpus:
         yield PageTable("GPUs", _OF_GPU, [_gpu_row(gpu, facts.util_mean) for gpu in facts.gpus])
     if len(facts.verdicts) > 1:  # the only one is at the top
-        yield _insights(facts.verdicts)
+        rows = [
+            [
+                verdict.name,
+                verdict.insight["kind"],
+                verdict.insight["bottleneck"].replace("_", " "),
+                f"{verdict.insight['bottleneck_confidence']:.0%}",
+                short_duration(verdict.seconds),
+                verdict.insight.get("advice", ""),
+            ]
+            for verdict in facts.verdicts
+        ]
+        head = ["Who", "Kind", "Held back by", "Sure", "For", "Advice"]
+        yield PageTable("Kinds and bottlenecks", head, rows, (1, 2, 5))
     if facts.cycles:
-        yield _cycles(facts)
+        rows = [
+            [
+                cycle.name,
+                what,
+                f"{digits(period.period_s)} s",
+                f"{period.confidence:.0%}",
+                short_duration(period.seconds),
+                moment(period.first_ms),
+                moment(period.last_ms),
+            ]
+            for what, cycles in groupby(facts.cycles, key=itemgetter(0))
+            for _, cycle in islice(cycles, _MOST_OF_CYCLES)
+            for period in cycle.periods
+        ]
+        head = ["Whose", "Of what", "Period", "Sure", "For", "From (UTC)", "To (UTC)"]
+        is_all = sum(len(cycle.periods) for _, cycle in facts.cycles) <= len(rows)
+        note = f"Of each figure the {_MOST_OF_CYCLES} whose cycles lasted longest; all are in cycles.csv."
+        yield PageTable("Cycles", head, rows, (1,), "" if is_all else note)
     yield from _processes(facts)
 
 
@@ -273,43 +297,6 @@ def _pct(value: float | None) -> str:
 
 def _unit(value: float | None, unit: str) -> str:
     return "" if value is None else f"{value:.0f} {unit}".strip()
-
-
-def _insights(verdicts: Sequence[Verdict]) -> PageTable:
-    rows = [
-        [
-            verdict.name,
-            verdict.insight["kind"],
-            verdict.insight["bottleneck"].replace("_", " "),
-            f"{verdict.insight['bottleneck_confidence']:.0%}",
-            short_duration(verdict.seconds),
-            verdict.insight.get("advice", ""),
-        ]
-        for verdict in verdicts
-    ]
-    head = ["Who", "Kind", "Held back by", "Sure", "For", "Advice"]
-    return PageTable("Kinds and bottlenecks", head, rows, (1, 2, 5))
-
-
-def _cycles(facts: Facts) -> PageTable:
-    rows = [
-        [
-            cycle.name,
-            what,
-            f"{digits(period.period_s)} s",
-            f"{period.confidence:.0%}",
-            short_duration(period.seconds),
-            moment(period.first_ms),
-            moment(period.last_ms),
-        ]
-        for what, cycles in groupby(facts.cycles, key=itemgetter(0))
-        for _, cycle in islice(cycles, _MOST_OF_CYCLES)
-        for period in cycle.periods
-    ]
-    head = ["Whose", "Of what", "Period", "Sure", "For", "From (UTC)", "To (UTC)"]
-    is_all = sum(len(cycle.periods) for _, cycle in facts.cycles) <= len(rows)
-    note = f"Of each figure the {_MOST_OF_CYCLES} whose cycles lasted longest; all are in cycles.csv."
-    return PageTable("Cycles", head, rows, (1,), "" if is_all else note)
 
 
 def _processes(facts: Facts) -> Iterator[PageTable]:

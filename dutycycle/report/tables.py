@@ -1,7 +1,7 @@
 """Writes the figures of a report as CSV files, and as Parquet where pyarrow is installed."""
 
 import csv
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from importlib.util import find_spec
 from pathlib import Path
@@ -9,7 +9,7 @@ from pathlib import Path
 import orjson
 
 from dutycycle.report.charts.chart import Chart
-from dutycycle.report.facts import Facts, GpuUse
+from dutycycle.report.facts import GpuUse
 from dutycycle.report.page import Report
 
 _Row = Sequence[object]
@@ -18,28 +18,50 @@ _Row = Sequence[object]
 def write_tables(report: Report, folder: Path) -> None:
     """Write GPUs, phases, cycles, insights and the series of the charts, each in all ``table_formats``."""
     facts = report.facts
-    in_time = (chart for chart in report.charts if chart.in_time)
-    tables: dict[str, tuple[Sequence[str], Iterable[_Row]]] = {
-        "gpus": (("gpu", *_GPU_FIGURES[1:], "throttled_pct"), _gpus(facts)),
-        "phases": (
-            ("phase", "start_ms", "end_ms"),
-            ((phase.name, phase.first_ms, phase.last_ms) for phase in report.phases),
-        ),
+    gpus = [
+        (
+            *(getattr(gpu, name) for name in _GPU_FIGURES),
+            None if gpu.throttled is None else orjson.dumps(gpu.throttled).decode(),
+        )
+        for gpu in facts.gpus
+    ]
+    phases = [(phase.name, phase.first_ms, phase.last_ms) for phase in report.phases]
+    cycles = [
+        (
+            cycle.name,
+            what,
+            period.period_s,
+            period.seconds,
+            period.confidence,
+            period.first_ms,
+            period.last_ms,
+        )
+        for what, cycle in facts.cycles
+        for period in cycle.periods
+    ]
+    insights = [
+        (
+            verdict.name, verdict.insight["kind"], verdict.insight["bottleneck"],
+            verdict.insight["bottleneck_confidence"], verdict.seconds, verdict.insight.get("advice", ""),
+            orjson.dumps(verdict.insight["evidence"]).decode(),
+        )
+        for verdict in facts.verdicts
+    ]  # fmt: skip
+    series = [row for chart in report.charts if chart.in_time for row in _series(chart)]
+    tables: dict[str, tuple[Sequence[str], Sequence[_Row]]] = {
+        "gpus": (("gpu", *_GPU_FIGURES[1:], "throttled_pct"), gpus),
+        "phases": (("phase", "start_ms", "end_ms"), phases),
         "cycles": (
-            ("subject", "metric", "period_s", "seconds", "confidence", "first_ms", "last_ms"),
-            _cycles(facts),
+            ("subject", "metric", "period_s", "seconds", "confidence", "first_ms", "last_ms"), cycles,
         ),
         "insights": (
             ("subject", "kind", "bottleneck", "bottleneck_confidence", "seconds", "advice", "evidence"),
-            _insights(facts),
+            insights,
         ),
-        "series": (
-            ("chart", "series", "unit", "ts_ms", "mean", "min", "max"),
-            (row for chart in in_time for row in _series(chart)),
-        ),
-    }
+        "series": (("chart", "series", "unit", "ts_ms", "mean", "min", "max"), series),
+    }  # fmt: skip
     for name, (head, rows) in tables.items():
-        _write(folder / name, head, list(rows))
+        _write(folder / name, head, rows)
 
 
 def table_formats() -> tuple[str, ...]:
@@ -63,40 +85,6 @@ def _write(path: Path, head: Sequence[str], rows: Sequence[_Row]) -> None:
 
 
 _GPU_FIGURES = tuple(field.name for field in fields(GpuUse) if field.name != "throttled")
-
-
-def _gpus(facts: Facts) -> Iterator[_Row]:
-    for gpu in facts.gpus:
-        throttled = None if gpu.throttled is None else orjson.dumps(gpu.throttled).decode()
-        yield (*(getattr(gpu, name) for name in _GPU_FIGURES), throttled)
-
-
-def _cycles(facts: Facts) -> Iterator[_Row]:
-    for what, cycle in facts.cycles:
-        for period in cycle.periods:
-            yield (
-                cycle.name,
-                what,
-                period.period_s,
-                period.seconds,
-                period.confidence,
-                period.first_ms,
-                period.last_ms,
-            )
-
-
-def _insights(facts: Facts) -> Iterator[_Row]:
-    for verdict in facts.verdicts:
-        insight = verdict.insight
-        yield (
-            verdict.name,
-            insight["kind"],
-            insight["bottleneck"],
-            insight["bottleneck_confidence"],
-            verdict.seconds,
-            insight.get("advice", ""),
-            orjson.dumps(insight["evidence"]).decode(),
-        )
 
 
 def _series(chart: Chart) -> Iterator[_Row]:

@@ -21,13 +21,12 @@ from dutycycle.live.views import figures
 from dutycycle.live.views.depth import insights_on
 from dutycycle.live.views.findings import says
 from dutycycle.live.views.spans import Line, text_of
-from dutycycle.live.views.tables.columns import TableColumn, sort_rows
+from dutycycle.live.views.tables.columns import TableColumn, TableView, sort_rows
 from dutycycle.live.views.tables.gpus import GPUS
 from dutycycle.live.views.tables.jobs import JOBS
 from dutycycle.live.views.tables.nodes import NODES
 from dutycycle.live.views.tables.pods import PODS
 from dutycycle.live.views.tables.processes import PROCESSES, on_gpus
-from dutycycle.live.views.tables.table import TableView
 from dutycycle.live.views.warnings import warnings
 from dutycycle.tables.columns import ColumnType
 from dutycycle.tables.formats import FORMATS, Format

@@ -5,7 +5,6 @@ from copy import copy
 
 from msgspec import structs
 
-from dutycycle.contract.records.samples import Gpu
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.model.subjects import GpuRow, PodRow, Row
 
@@ -28,7 +27,7 @@ def limited(state: LiveState, namespaces: Collection[str]) -> LiveState:
     rows: dict[str, Row] = {f"pod/{OTHERS}": PodRow(f"pod/{OTHERS}", OTHERS, uid=OTHERS)}
     for key, row in tuple(state.rows.items()):
         if isinstance(row, GpuRow):
-            rows[key] = _gpu_row(row, own)
+            rows[key] = _limited_gpu(row, own)
         elif not isinstance(row, PodRow) or row.uid in own:
             rows[key] = row
     return state.of_rows(rows)
@@ -39,21 +38,13 @@ def namespace_of(pod: PodRow) -> str:
     return pod.namespace if pod.identity is None else pod.identity.namespace or ""
 
 
-def _gpu_row(row: GpuRow, own: Collection[str]) -> GpuRow:
-    gpu = _gpu(row.now, own)
-    if gpu is row.now and row.pods.issubset(own):
-        return row
-    other = copy(row)
-    other.now = gpu
-    other.pods = frozenset(uid if uid in own else OTHERS for uid in row.pods)
-    return other
-
-
-def _gpu(gpu: Gpu, own: Collection[str]) -> Gpu:
+def _limited_gpu(row: GpuRow, own: Collection[str]) -> GpuRow:
+    """Return a GPU with the names of the pods ``own`` alone; the row itself where all on it is theirs."""
+    gpu = row.now
     uids = [process.pod_uid for process in gpu.processes or ()]
     uids += [given.pod_uid for given in gpu.allocated or ()]
-    if all(uid in own for uid in uids):
-        return gpu
+    if all(uid in own for uid in uids) and row.pods.issubset(own):
+        return row
     processes = gpu.processes and tuple(
         process if process.pod_uid in own
         else structs.replace(process, name=None, container_id=None, pod_uid=process.pod_uid and OTHERS)
@@ -64,4 +55,7 @@ def _gpu(gpu: Gpu, own: Collection[str]) -> Gpu:
         else structs.replace(given, pod_uid=OTHERS, namespace=OTHERS, pod="", container=None)
         for given in gpu.allocated
     )  # fmt: skip
-    return structs.replace(gpu, processes=processes, allocated=allocated)
+    other = copy(row)
+    other.now = structs.replace(gpu, processes=processes, allocated=allocated)
+    other.pods = frozenset(uid if uid in own else OTHERS for uid in row.pods)
+    return other

@@ -11,22 +11,19 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Footer, Input, Static
 
 from dutycycle.live.model.state import LiveState
-from dutycycle.live.screen.drawing import text_of_line
-from dutycycle.live.screen.page import Content, Page
+from dutycycle.live.screen.drawing import Content, Page, text_of_line
 from dutycycle.live.screen.question import Question
 from dutycycle.live.screen.rows import Rows
 from dutycycle.live.source import Source
 from dutycycle.live.views.depth import brief, depth
-from dutycycle.live.views.pages import help_page, warnings_page
-from dutycycle.live.views.process import process_page, signal_question
+from dutycycle.live.views.pages import help_page, process_page, signal_question, summary, warnings_page
 from dutycycle.live.views.spans import Line, Style, fit
-from dutycycle.live.views.summary import summary
+from dutycycle.live.views.tables.columns import TableView
 from dutycycle.live.views.tables.gpus import GPUS
 from dutycycle.live.views.tables.jobs import JOBS
 from dutycycle.live.views.tables.nodes import NODES
 from dutycycle.live.views.tables.pods import PODS
 from dutycycle.live.views.tables.processes import PROCESSES
-from dutycycle.live.views.tables.table import TableView
 from dutycycle.live.views.warnings import warning_line, warnings
 
 VIEWS: tuple[TableView, ...] = (GPUS, PODS, JOBS, NODES, PROCESSES)

@@ -10,9 +10,8 @@ from textual.message import Message
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.screen.drawing import Lines
 from dutycycle.live.views.spans import Line
-from dutycycle.live.views.tables.columns import TableLayout, layout, sort_rows
+from dutycycle.live.views.tables.columns import TableLayout, TableView, layout, sort_rows
 from dutycycle.live.views.tables.gpus import GPUS
-from dutycycle.live.views.tables.table import TableView
 
 
 class Rows(Lines):

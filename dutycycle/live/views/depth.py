@@ -160,7 +160,15 @@ def _cycle(row: Row, width: int) -> Iterator[Line]:
 def _inside(state: LiveState, row: Row, width: int) -> Iterator[Line]:
     """Yield the lines of processes, GPUs or pods."""
     if isinstance(row, GpuRow):
-        yield from _processes(state, row)
+        if row.processes:
+            yield [("Processes", "bold")]
+        for process in row.processes:
+            pod = state.rows.get(f"pod/{process.pod_uid}")
+            text = (
+                f"{process.pid:>9}  {process.name or 'process':<20} {percent_text(process.gpu_util_pct):>8}"
+            )
+            yield [(text, ""), (f"  {bytes_text(process.mem_used_bytes):>10}", ""),
+                   ("" if pod is None else f"  {pod.title}", "dim")]  # fmt: skip
     elif isinstance(row, JobRow):
         yield from _pods(sorted(row.pods.values(), key=lambda pod: pod.title), width)
     elif isinstance(row, PodRow):
@@ -169,16 +177,6 @@ def _inside(state: LiveState, row: Row, width: int) -> Iterator[Line]:
     else:
         yield from _gpus([gpu for gpu in state.gpus() if gpu.node == row.name], None)
         yield from _pods([pod for pod in state.pods() if pod.node == row.name], width)
-
-
-def _processes(state: LiveState, row: GpuRow) -> Iterator[Line]:
-    if row.processes:
-        yield [("Processes", "bold")]
-    for process in row.processes:
-        pod = state.rows.get(f"pod/{process.pod_uid}")
-        text = f"{process.pid:>9}  {process.name or 'process':<20} {percent_text(process.gpu_util_pct):>8}"
-        yield [(text, ""), (f"  {bytes_text(process.mem_used_bytes):>10}", ""),
-               ("" if pod is None else f"  {pod.title}", "dim")]  # fmt: skip
 
 
 def _gpus(gpus: Sequence[GpuRow], of_pod: str | None) -> Iterator[Line]:

@@ -1,9 +1,15 @@
-"""Makes pages of lines that are no table: help, and all warnings."""
+"""Makes what is no table: the first line of the screen, its help, all warnings, one process in depth."""
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from datetime import datetime
 
-from dutycycle.live.views.spans import Line
+from dutycycle.contract.units import GIB, sum_of_known
+from dutycycle.live.model.state import LiveState
+from dutycycle.live.views.spans import Line, util_style
+from dutycycle.live.views.tables.nodes import mean_util
+from dutycycle.live.views.tables.processes import OnGpu, age_s, on_gpus
+from dutycycle.words import UNKNOWN, bytes_text, percent_text, short_duration
 
 _KEYS = (
     ("1 … 5, Tab", "another view: GPUs, pods, jobs, nodes, processes"),
@@ -32,6 +38,44 @@ _MEANINGS: tuple[Line, ...] = (
     [("3 of 4  ", "warn"), ("GPUs on which a pod ever worked, of those that it has", "dim")],
     [("·  ", "dim"), ("not known, which is not 0", "dim")],
 )  # fmt: skip
+_NAME = 14
+"""Cells for what a figure of a process is called."""
+
+
+def summary(state: LiveState, title: str) -> Line:
+    """Tell who this is, and what all GPUs do together."""
+    line: Line = [(title, "bold")]
+    for part in _parts(state):
+        line += [("  ", ""), *part]
+    return line
+
+
+def _parts(state: LiveState) -> Iterator[Line]:
+    gpus, nodes = state.gpus(), state.node_rows()
+    if not state.ticks:
+        yield [("waiting for the first sample …", "warn")]
+        return
+    if len(nodes) > 1:
+        yield [(f"{len(nodes)} nodes", "")]
+    if gpus:
+        util = mean_util(gpus)
+        mean = "" if util is None else f" {util:.0f} %"
+        yield [(f"{len(gpus)} GPU{'s' * (len(gpus) > 1)}", ""), (mean, util_style(util))]
+        memories = [
+            (gpu.now.mem_used_bytes, gpu.now.mem_total_bytes) for gpu in gpus
+            if gpu.now.mem_used_bytes is not None and gpu.now.mem_total_bytes
+        ]  # fmt: skip
+        if memories:
+            used, total = map(sum, zip(*memories, strict=True))
+            yield [(f"{used / GIB:.0f}/{total / GIB:.0f} GiB", "")]
+        watts = sum_of_known(gpu.now.power_w for gpu in gpus)
+        if watts is not None:
+            yield [(f"{watts / 1000:.2f} kW", "")]
+    cpu = sum_of_known(node.now.cpu_util_pct for node in nodes)
+    if not gpus and cpu is not None:
+        yield [(f"no GPU, CPU {percent_text(cpu)}", "")]
+    if pods := len(state.pods()):
+        yield [(f"{pods} pods", "")]
 
 
 def help_page() -> list[Line]:
@@ -51,3 +95,51 @@ def warnings_page(paragraphs: Sequence[str], width: int) -> list[Line]:
         lines.append([("! ", "warn"), (first, "")])
         lines += [[("  ", ""), (line, "")] for line in rest]
     return lines
+
+
+def process_page(state: LiveState, key: str, width: int) -> list[Line]:
+    """Return all that is known of a process, on every GPU that it uses; a line that it is gone where it
+    is."""
+    rows = on_gpus(state)
+    shown = next((row for row in rows if row.key == key), None)
+    if shown is None:
+        return [[("this process no longer uses the GPU: Escape leads back", "warn")]]
+    pid, facts = shown.process.pid, shown.facts
+    lines: list[Line] = [[("process ", "dim"), (f"{pid}", "bold"), (f"  {shown.process.name or ''}", "")], []]
+    pairs = [("job", shown.job), ("pod", shown.pod)]
+    if facts is not None:
+        age = age_s(state, facts)
+        # Local time: it is compared with what other programs of this machine say.
+        started = (
+            "" if facts.started_s is None else f"{datetime.fromtimestamp(facts.started_s).astimezone():%F %T}"
+        )
+        pairs += [
+            ("user", facts.user or UNKNOWN),
+            ("started", f"{started}, {short_duration(age)} ago" if age is not None else UNKNOWN),
+            ("CPU", percent_text(facts.cpu_pct)),
+            ("host memory", bytes_text(facts.mem_bytes)),
+            ("threads", UNKNOWN if facts.threads is None else str(facts.threads)),
+            ("parent", facts.parent or UNKNOWN),
+        ]
+    for name, value in pairs:
+        if value:
+            lines.append([(f"{name:<{_NAME}}", "dim"), (value, "")])
+    if facts is not None and facts.command:
+        for number, text in enumerate(textwrap.wrap(facts.command, max(width - _NAME - 1, 20))):
+            lines.append([(f"{'' if number else 'command':<{_NAME}}", "dim"), (text, "")])
+    lines += [[], [("On GPUs", "bold")]]
+    for row in rows:
+        if row.process.pid == pid and row.gpu.node == shown.gpu.node:
+            use, memory = percent_text(row.process.gpu_util_pct), bytes_text(row.process.mem_used_bytes)
+            lines.append([(f"{row.gpu.name:>{_NAME}}  {use:>8}  {memory:>10}", "")])
+    if state.local is not None and facts is not None and state.local.may_signal:
+        lines += [[], [("t ends it (SIGTERM), K kills it (SIGKILL); both ask first", "dim")]]
+    return lines
+
+
+def signal_question(row: OnGpu, signal_name: str) -> str:
+    """Return what is asked before a signal is sent."""
+    facts = row.facts
+    user = "" if facts is None or facts.user is None else f" of {facts.user}"
+    name = row.process.name or "of unknown name"
+    return f"send {signal_name} to process {row.process.pid} ({name}{user})? y/N"

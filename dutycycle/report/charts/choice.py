@@ -79,6 +79,8 @@ def _made(gathered: Gathered, view: View, spec: _Spec, of: Sequence[GpuView | Ho
     ]
     if not lines:
         return None
+    label = "total" if spec.limit in CAPACITIES else "limit"
+    limits = {getattr(part.traced, spec.limit) for part in of if spec.limit and isinstance(part, GpuView)}
     marks = _throttle_marks(gathered, view) if spec.id == "clock" else []
     explanation = "Marks are moments at which the driver reduced the clock, with its reason." if marks else ""
     of_hosts = any(isinstance(part, HostView) and not part.of_pod for part in of)
@@ -86,7 +88,7 @@ def _made(gathered: Gathered, view: View, spec: _Spec, of: Sequence[GpuView | Ho
         spec.id, spec.title, unit, lines,
         note=" ".join(filter(None, (spec.note, explanation, "Of the whole machine." if of_hosts else ""))),
         most=spec.most,
-        limits=_limits(spec, of, scale),
+        limits=[(label, value / scale) for value in sorted(limits - {None})],
         cycle=_mark([
             cycle
             for cycle in cycles_of(gathered, view, next(iter(spec.columns)))
@@ -94,14 +96,6 @@ def _made(gathered: Gathered, view: View, spec: _Spec, of: Sequence[GpuView | Ho
         ]),
         marks=marks,
     )  # fmt: skip
-
-
-def _limits(spec: _Spec, of: Sequence[GpuView | HostView], scale: float) -> list[tuple[str, float]]:
-    if spec.limit is None:
-        return []
-    label = "total" if spec.limit in CAPACITIES else "limit"
-    known = {getattr(part.traced, spec.limit) for part in of if isinstance(part, GpuView)}
-    return [(label, value / scale) for value in sorted(known - {None})]
 
 
 def _throttle_marks(gathered: Gathered, view: View) -> list[Marks]:

@@ -1,7 +1,7 @@
 """Finds the cycles of a run: not only those that go on at its end, but all that there were, and for how
 long."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from dutycycle.report.charts.chart import LINES_OF_CYCLE
@@ -142,8 +142,14 @@ def periods_of(records: Iterable[Plain], metric: str, first_ms: int, last_ms: in
     ends = [*(record["ts_ms"] for record in of_metric), last_ms][1:]
     periods: list[Period] = []
     for record, end_ms in zip(of_metric, ends, strict=True):
-        for begin_ms, period_s, confidence in _periods_at(record, metric):
-            begin_ms, end_ms = max(begin_ms, first_ms), min(end_ms, last_ms)
+        # Of the main cycle a record says since when it is there, of the others not.
+        cycle = record["metrics"][metric]
+        cycles = [(other, record["ts_ms"]) for other in cycle.get("others", ())]
+        if "period_s" in cycle:
+            cycles.insert(0, (cycle, cycle.get("since_ms", record["ts_ms"])))
+        for of_cycle, since_ms in cycles:
+            period_s, confidence = of_cycle["period_s"], of_cycle.get("confidence", 0.0)
+            begin_ms, end_ms = max(since_ms, first_ms), min(end_ms, last_ms)
             known = next((it for it in periods if abs(it.period_s - period_s) <= _SAME * period_s), None)
             if begin_ms >= end_ms or (known and known.last_ms >= end_ms):
                 continue
@@ -152,13 +158,3 @@ def periods_of(records: Iterable[Plain], metric: str, first_ms: int, last_ms: in
                 periods.append(known)
             known.lasted(begin_ms, end_ms, period_s, confidence)
     return sorted(periods, key=lambda period: -period.seconds)[:_MOST]
-
-
-def _periods_at(record: Plain, metric: str) -> Iterator[tuple[int, float, float]]:
-    """Yield since when (in ms), period (in s) and confidence of each cycle in a record. Of the main one it
-    says since when."""
-    cycle = record["metrics"][metric]
-    if "period_s" in cycle:
-        yield cycle.get("since_ms", record["ts_ms"]), cycle["period_s"], cycle.get("confidence", 0.0)
-    for other in cycle.get("others", ()):
-        yield record["ts_ms"], other["period_s"], other.get("confidence", 0.0)

@@ -10,7 +10,6 @@ import numpy as np
 from dutycycle.report.charts.chart import (
     GREY,
     Chart,
-    Dots,
     block_corners,
     cycle_lines_ms,
     drawn_points,
@@ -53,7 +52,25 @@ def write_pictures(charts: list[Chart], phases: list[Phase], folder: Path) -> li
             written.append(save(figure, folder / f"{chart.id}.png"))
     if phases:
         with new_figure(figsize=(9, 1.6), dpi=120) as figure:
-            _draw_phases(figure.add_subplot(), phases)
+            from matplotlib.dates import date2num  # here, not above: it takes a second
+
+            axes = figure.add_subplot()
+
+            for name, (seconds, _) in seconds_by_name(phases).items():
+                bars = [
+                    (date2num(_moments(phase.first_ms)), (phase.last_ms - phase.first_ms) / 86_400_000)
+                    for phase in phases
+                    if phase.name == name
+                ]
+                axes.broken_barh(
+                    bars, (0, 1), color=_PHASES.get(name, "#ffffff"), label=f"{name} {seconds:.0f} s"
+                )
+            axes.set_title("Phases", loc="left", fontsize=11)
+            axes.set_yticks([])
+            axes.spines[["top", "right", "left"]].set_visible(False)
+            axes.xaxis_date()
+            _time_axis(axes)
+            _legend(axes, 6)
             written.append(save(figure, folder / "phases.png"))
     return written
 
@@ -126,21 +143,17 @@ def draw(axes: "Axes", chart: Chart) -> None:
         axes.plot(times, points.mean, style, color=color, linewidth=1, label=line.name or None)
         alone = [run.start for run in known_runs(points) if run.stop - run.start == 1]
         axes.plot(times[alone], points.mean[alone], ".", markersize=3, color=color)
-    for dots in chart.dots:
-        _draw_dots(axes, dots)
     _draw_over(axes, chart)
     _finish(axes, chart)
 
 
-def _draw_dots(axes: "Axes", dots: Dots) -> None:
-    points, times, color = dots.points, _moments(dots.points.times), color_of(dots.color)
-    if not points.exact:
-        axes.vlines(times, points.low, points.high, color=color, alpha=0.4)
-    axes.plot(times, points.mean, "o", markersize=3, color=color, label=dots.name)
-
-
 def _draw_over(axes: "Axes", chart: Chart) -> None:
-    """Draw limits, marks, forecasts and cycles, over the lines."""
+    """Draw moments, limits, marks, forecasts and cycles, over the lines."""
+    for dots in chart.dots:
+        points, times, color = dots.points, _moments(dots.points.times), color_of(dots.color)
+        if not points.exact:
+            axes.vlines(times, points.low, points.high, color=color, alpha=0.4)
+        axes.plot(times, points.mean, "o", markersize=3, color=color, label=dots.name)
     for name, value in chart.limits:
         axes.axhline(value, color="#8b8b8b", linestyle="--", linewidth=0.8)
         axes.annotate(
@@ -229,21 +242,3 @@ def _draw_heat(axes: "Axes", chart: Chart) -> None:
     axes.xaxis_date()
     _time_axis(axes)
     axes.figure.colorbar(image, ax=axes, label=chart.unit)
-
-
-def _draw_phases(axes: "Axes", phases: list[Phase]) -> None:
-    from matplotlib.dates import date2num
-
-    for name, (seconds, _) in seconds_by_name(phases).items():
-        bars = [
-            (date2num(_moments(phase.first_ms)), (phase.last_ms - phase.first_ms) / 86_400_000)
-            for phase in phases
-            if phase.name == name
-        ]
-        axes.broken_barh(bars, (0, 1), color=_PHASES.get(name, "#ffffff"), label=f"{name} {seconds:.0f} s")
-    axes.set_title("Phases", loc="left", fontsize=11)
-    axes.set_yticks([])
-    axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.xaxis_date()
-    _time_axis(axes)
-    _legend(axes, 6)

@@ -110,7 +110,7 @@ def _layout(chart: Chart, from_ms: int, to_ms: int) -> Figure:
             "automargin": True,
             **vertical,
         },
-        "shapes": [] if heat else [*_limit_shapes(chart), *_cycle_shapes(chart)],
+        "shapes": [] if heat else [*_shapes(chart)],
         "annotations": [] if heat else [*_labels(chart)],
     }
     return layout
@@ -298,12 +298,22 @@ def _across(x0: float, x1: float, y0: float, y1: float, **more: Any) -> Figure:
     return {"type": "line", "x0": x0, "x1": x1, "y0": y0, "y1": y1, **more}
 
 
-def _limit_shapes(chart: Chart) -> Iterator[Figure]:
-    line = {"width": 1, "dash": "dash", "color": "#8b8b8b"}
+def _shapes(chart: Chart) -> Iterator[Figure]:
+    """Yield the limits, a bar above the time of the cycle, and a line where each of its periods ends."""
+    dashed = {"width": 1, "dash": "dash", "color": "#8b8b8b"}
     for _, value in chart.limits:
-        yield _across(0, 1, value, value, xref="paper", line=line)
+        yield _across(0, 1, value, value, xref="paper", line=dashed)
     for _, value in chart.limits_across:
-        yield _across(value, value, 0, 1, yref="paper", line=line)
+        yield _across(value, value, 0, 1, yref="paper", line=dashed)
+    if chart.cycle is not None:
+        _, first_ms, last_ms, _ = chart.cycle
+        yield {
+            "type": "rect", "yref": "paper", "x0": first_ms, "x1": last_ms, "y0": 1, "y1": 1.025,
+            "fillcolor": "#8a6fdf", "line": {"width": 0},
+        }  # fmt: skip
+    dotted = {"width": 1, "dash": "dot", "color": "#8a6fdf80"}
+    for at in cycle_lines_ms(chart):
+        yield _across(at, at, 0, 1, yref="paper", layer="below", line=dotted)
 
 
 def _label(text: str, x: float, y: float, yanchor: str, **refs: str) -> Figure:
@@ -322,15 +332,3 @@ def _labels(chart: Chart) -> Iterator[Figure]:
         yield _label(f"{name} {value:.4g} {chart.unit}", value, 0, "bottom", yref="paper")
     if chart.cycle is not None:
         yield _label(chart.cycle[0], 0, 1.03, "bottom", xref="paper", yref="paper")
-
-
-def _cycle_shapes(chart: Chart) -> Iterator[Figure]:
-    if chart.cycle is not None:
-        _, first_ms, last_ms, _ = chart.cycle
-        yield {
-            "type": "rect", "yref": "paper", "x0": first_ms, "x1": last_ms, "y0": 1, "y1": 1.025,
-            "fillcolor": "#8a6fdf", "line": {"width": 0},
-        }  # fmt: skip
-    line = {"width": 1, "dash": "dot", "color": "#8a6fdf80"}
-    for at in cycle_lines_ms(chart):
-        yield _across(at, at, 0, 1, yref="paper", layer="below", line=line)

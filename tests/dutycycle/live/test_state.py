@@ -7,7 +7,7 @@ import pytest
 from dutycycle.live.lines import plain_lines
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.views.findings import activity, period_s
-from dutycycle.live.views.summary import summary
+from dutycycle.live.views.pages import summary
 from dutycycle.live.views.tables.pods import gpus_held, of_gpus
 from dutycycle.web.fleet import squares, use_of
 from dutycycle.words import percent_text

@@ -6,9 +6,8 @@ from dutycycle.live.model.state import LiveState
 from dutycycle.live.model.subjects import GpuRow
 from dutycycle.live.views.findings import says
 from dutycycle.live.views.spans import Line, Style, heat_style
-from dutycycle.live.views.tables.columns import TableColumn
+from dutycycle.live.views.tables.columns import TableColumn, TableView
 from dutycycle.live.views.tables.kinds import amount, history, memory, use, words
-from dutycycle.live.views.tables.table import TableView
 from dutycycle.words import UNKNOWN
 
 _NAMED = 2

@@ -6,10 +6,9 @@ from math import isnan, nan
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.model.subjects import JobRow
 from dutycycle.live.views.findings import says
-from dutycycle.live.views.tables.columns import TableColumn
+from dutycycle.live.views.tables.columns import TableColumn, TableView
 from dutycycle.live.views.tables.kinds import amount, history, use, words
 from dutycycle.live.views.tables.pods import gpus_held, of_gpus
-from dutycycle.live.views.tables.table import TableView
 from dutycycle.words import bytes_text, percent_text
 
 

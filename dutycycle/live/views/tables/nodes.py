@@ -7,9 +7,8 @@ from dutycycle.live.model.state import LiveState
 from dutycycle.live.model.subjects import GpuRow, NodeRow, Value
 from dutycycle.live.views.findings import says
 from dutycycle.live.views.spans import Line, Style, bar
-from dutycycle.live.views.tables.columns import TableColumn
+from dutycycle.live.views.tables.columns import TableColumn, TableView
 from dutycycle.live.views.tables.kinds import amount, history, memory, use, words
-from dutycycle.live.views.tables.table import TableView
 from dutycycle.words import percent_text, rate_text
 
 _CPU_BUSY = 0.9

@@ -6,9 +6,8 @@ from dutycycle.live.model.state import LiveState
 from dutycycle.live.model.subjects import PodRow
 from dutycycle.live.views.findings import says
 from dutycycle.live.views.spans import Line
-from dutycycle.live.views.tables.columns import TableColumn
+from dutycycle.live.views.tables.columns import TableColumn, TableView
 from dutycycle.live.views.tables.kinds import amount, history, use, words
-from dutycycle.live.views.tables.table import TableView
 from dutycycle.words import bytes_text, percent_text
 
 

@@ -8,9 +8,8 @@ from dutycycle.live.model.processes import ProcessFacts
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.model.subjects import GpuRow, PodRow
 from dutycycle.live.views.spans import Line
-from dutycycle.live.views.tables.columns import TableColumn
+from dutycycle.live.views.tables.columns import TableColumn, TableView
 from dutycycle.live.views.tables.kinds import amount, use
-from dutycycle.live.views.tables.table import TableView
 from dutycycle.words import UNKNOWN, bytes_text, percent_text, short_duration
 
 
@@ -51,19 +50,15 @@ def on_gpus(state: LiveState) -> list[OnGpu]:
         for process in gpu.processes:
             pod = state.rows.get(f"pod/{process.pod_uid}")
             facts = None if local is None else local.facts(process.pid)
-            title = "" if pod is None else pod.title
-            rows.append(OnGpu(gpu, process, _job(pod) if isinstance(pod, PodRow) else "", title, facts))
+            job = ""
+            if isinstance(pod, PodRow) and pod.identity is not None and pod.identity.job is not None:
+                job = "/".join(filter(None, (pod.namespace, pod.identity.job.name)))
+            rows.append(OnGpu(gpu, process, job, "" if pod is None else pod.title, facts))
     rows.sort(key=lambda row: (not row.group, row.group, row.pod, row.gpu.order, row.process.pid))
     return [
         replace(row, is_first=before is None or before.group != row.group)
         for before, row in zip([None, *rows], rows, strict=False)
     ]
-
-
-def _job(pod: PodRow) -> str:
-    if pod.identity is None or pod.identity.job is None:
-        return ""
-    return f"{pod.namespace}/{pod.identity.job.name}" if pod.namespace else pod.identity.job.name
 
 
 def age_s(state: LiveState, facts: ProcessFacts | None) -> float | None:

@@ -12,6 +12,7 @@ import pytest
 from dutycycle.contract.codec import decode
 from dutycycle.contract.log import ConsumerRecord
 from dutycycle.contract.records.insights import Insight
+from dutycycle.contract.records.parts import PodInsight
 from dutycycle.contract.records.samples import MigDevice
 from dutycycle.contract.settings.groups import Settings
 from streams.local import LocalPipeline
@@ -127,6 +128,11 @@ CONTROLS: dict[str, tuple[Script, set[str]]] = {
     "no counters": (lambda _at: [UTILIZATION_ALONE, UTILIZATION_ALONE], {"gpu"}),
     "a good training by the default list": (default_list(), {"gpu"}),
     "some counters": (lambda _at: [UTILIZATION_ALONE | {"tensor_active_pct": 45}] * 2, {"gpu"}),
+    "video engines, while hardly a kernel runs": (
+        lambda at: [UTILIZATION_ALONE | {"gpu_util_pct": at % 4, "power_w": 200, "mem_copy_util_pct": 2,
+                    "enc_util_pct": 80, "dec_util_pct": 45}],
+        {"none", "unknown", "over_provisioned"},
+    ),
     "a server with few requests": (
         lambda at: [TRAINS | {
             "gpu_util_pct": 20 + 15 * (at * 7919 % 5 == 0), "sm_active_pct": 4, "tensor_active_pct": 2,
@@ -206,6 +212,28 @@ def test_of_controls_nothing_is_claimed(name: str) -> None:
     said = insights(script)
     assert {one.bottleneck for one in said} <= allowed | {"unknown"}
     assert not [anomaly for one in said for anomaly in one.anomalies]
+
+
+@pytest.mark.parametrize("pods", [1, 2])
+def test_a_pod_on_a_gpu_whose_video_engines_work_is_not_idle(pods: int) -> None:
+    """Utilization counts kernels alone, and of a GPU of several pods nobody tells whose video it is."""
+    pipeline, published = LocalPipeline(stages(Settings())), []
+    processes = [{"pid": pod, "pod_uid": f"uid-{pod}", "gpu_util_pct": 1} for pod in range(pods)]
+    for pod in range(pods):
+        who = {"v": 1, "uid": f"uid-{pod}", "namespace": "v", "name": f"t-{pod}", "node": NODE}
+        published += pipeline.feed(record("pods", f"uid-{pod}", who | {"phase": "Running"}))
+    for seq in range(1, 200):
+        encodes = gpu(0, gpu_util_pct=pods, enc_util_pct=80, dec_util_pct=45, processes=processes)
+        tick: Figures = {"node": NODE, "ts_ms": 1000 * seq}
+        published += pipeline.feed(record("nvml-samples", NODE, nvml(seq, [encodes], **tick), seq))
+    published += pipeline.flush()
+    newest = {out.key: decode(PodInsight, out.value or b"", out.topic) for out in published
+              if out.topic == "pod-insights"}  # fmt: skip
+    assert len(newest) == pods
+    for of_pod in newest.values():
+        assert of_pod.state is not None
+        assert of_pod.state.idle_since_ms is None
+        assert of_pod.insight.bottleneck != "idle"
 
 
 TICKS = {0.2: 200, 5.0: 300, 15.0: 900, 60.0: 2400}

@@ -12,12 +12,12 @@ import numpy as np
 
 from dutycycle.contract.catalogue import POD_CGROUP_METRICS, POD_GPU_METRICS
 from dutycycle.contract.ownership.words import UNKNOWN
-from streams.operators.columns.arrays import Floats, Ints
+from streams.operators.columns.arrays import Bools, Floats, Ints
 from streams.operators.columns.block import GPU_FACTS, TickBlock
 from streams.operators.columns.series import Series, remapped
 from streams.operators.columns.tick import Layout
 from streams.operators.rounding import tidy
-from streams.operators.workload.channels import CGROUP_CHANNELS, NVML_CHANNELS
+from streams.operators.workload.channels import CGROUP_CHANNELS, IDLE_PCT, NVML_CHANNELS
 from streams.operators.workload.loops import NO_GPU, cgroup_channels, gpu_means, nvml_channels
 
 _GPU_METRICS = ("gpu_util_pct", "power_w", "pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s", "mem_total_bytes",
@@ -26,6 +26,7 @@ _GPU_METRICS = ("gpu_util_pct", "power_w", "pcie_rx_bytes_per_s", "pcie_tx_bytes
                 "nvlink_bytes_per_s")  # fmt: skip
 _TOTAL, _UTIL = map(_GPU_METRICS.index, ("mem_total_bytes", "gpu_util_pct"))
 _AT_WORK = tuple(map(_GPU_METRICS.index, ("sm_active_pct", "tensor_active_pct")))
+_VIDEO = ("enc_util_pct", "dec_util_pct")
 _POD_UTIL, _POD_BUSIEST = map(POD_GPU_METRICS.index, ("gpu_util_pct", "busiest_gpu_util_pct"))
 COARSE_MS = 1500
 """Of ticks that are further apart no second has a value of its own."""
@@ -105,24 +106,45 @@ class TickChannels:
 class NvmlTickChannels(TickChannels):
     """Reads ``nvml-samples``: pods on GPUs."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._video: Ints = np.zeros(0, np.int64)
+        """The columns in a block of what the GPUs' encoders do, then those of their decoders."""
+        self._shared: list[list[int]] = []
+        """Of each pod the places of the GPUs that it has with others."""
+
     def rows(self, block: TickBlock) -> Floats:
         """See ``TickChannels``. Utilization is of a second at most, and so of the end of a longer tick, where
         a job that works in turns may rest each time. Counters are of the whole tick: a kernel ran for as long
         as multiprocessors or tensor cores were active, at least."""
         rows, plan, width = super().rows(block), self._plan, len(_GPU_METRICS)
-        if block.interval_ms <= COARSE_MS:
-            return rows
         begin = len(POD_GPU_METRICS) * len(plan.uids)
         of_gpus = rows[:, begin : begin + width * plan.gpus]
         util = of_gpus[:, _UTIL::width]
-        for counter in _AT_WORK:
-            np.fmax(util, of_gpus[:, counter::width], out=util, where=~np.isnan(util))
-        for pod, (places, held) in enumerate(zip(plan.alone, plan.held, strict=True)):
-            if places and len(places) == held:
-                mine, at = util[:, places], len(POD_GPU_METRICS) * pod
-                rows[:, at + _POD_UTIL] = np.fmax(rows[:, at + _POD_UTIL], mine.mean(axis=1))
-                rows[:, at + _POD_BUSIEST] = np.fmax(rows[:, at + _POD_BUSIEST], mine.max(axis=1))
+        if block.interval_ms > COARSE_MS:
+            for counter in _AT_WORK:
+                np.fmax(util, of_gpus[:, counter::width], out=util, where=~np.isnan(util))
+            for pod, (places, held) in enumerate(zip(plan.alone, plan.held, strict=True)):
+                if places and len(places) == held:
+                    mine, at = util[:, places], len(POD_GPU_METRICS) * pod
+                    rows[:, at + _POD_UTIL] = np.fmax(rows[:, at + _POD_UTIL], mine.mean(axis=1))
+                    rows[:, at + _POD_BUSIEST] = np.fmax(rows[:, at + _POD_BUSIEST], mine.max(axis=1))
+        video = block.values.take(self._video, axis=1).reshape(len(rows), len(_VIDEO), plan.gpus)
+        at_video: Bools = np.any(video >= IDLE_PCT, axis=1)
+        if at_video.any():
+            self._keep_from_idleness(rows, util, at_video)
         return rows
+
+    def _keep_from_idleness(self, rows: Floats, util: Floats, at_video: Bools) -> None:
+        """Count GPUs as used, and no more than that, where their video engines work and no kernel runs: it
+        is of kernels alone that utilization tells. ``at_video``: by tick and GPU, as ``util``."""
+        util[at_video & ~(util >= IDLE_PCT)] = IDLE_PCT
+        for pod, (alone, shared) in enumerate(zip(map(list, self._plan.alone), self._shared, strict=True)):
+            busiest = rows[:, len(POD_GPU_METRICS) * pod + _POD_BUSIEST]
+            rests = ~(busiest >= IDLE_PCT)
+            # On a GPU of several nobody tells whose video it is.
+            busiest[rests & at_video[:, shared].any(axis=1)] = np.nan
+            busiest[rests & at_video[:, alone].any(axis=1)] = IDLE_PCT
 
     def _plan_of(self, layout: Layout) -> tuple[RowPlan, list[Series]]:
         uids = _pods_of(layout)
@@ -144,6 +166,16 @@ class NvmlTickChannels(TickChannels):
             for uid in uids
         )
         held = tuple(sum(uid in of for of in holders.values()) for uid in uids)
+        self._video = remapped(
+            layout.series, [Series("gpu", uuid, engine) for engine in _VIDEO for uuid in uuids]
+        )
+        self._shared = [
+            [
+                place for place, scope in enumerate(layout.gpus)
+                if uid in holders.get(scope, ()) and place not in alone[at]
+            ]
+            for at, uid in enumerate(uids)
+        ]  # fmt: skip
         fills = tuple(
             tuple(
                 uuid for uuid, scope in zip(uuids, layout.gpus, strict=False) if uid in holders.get(scope, ())

@@ -125,9 +125,11 @@ class AnalysisBank:
         """Take ticks that are newer than the last; ``rows``: their values in the node's columns, and
         ``readings``, as of ``TickBlock``; None: the values themselves."""
         self._row = rows[-1].copy()
+        # A series that waits begins with its first value, however many ticks are taken together.
+        known = ~np.isnan(rows.take(self._waiting_columns, axis=1))
+        first_values = {*known.argmax(axis=0)[known.any(axis=0)].tolist()} if known.any() else ()
         begin = 0
-        # A series begins with its first value, however many ticks are taken together.
-        for tick in self._first_values(rows):
+        for tick in sorted(first_values):
             self._extend_cycles(block, rows, begin, tick)
             self._measured.update(
                 self._series[column] for column in self._waiting_columns if not isnan(rows[tick, column])
@@ -140,15 +142,6 @@ class AnalysisBank:
         if readings is not None:
             readings = readings.take(self._trend_columns, axis=1)
         self._trends.extend(block.times, rows.take(self._trend_columns, axis=1), readings)
-
-    def _first_values(self, rows: Floats) -> list[int]:
-        """Return the ticks with the first value of a series that waits for one."""
-        if not self._waiting_columns.size:
-            return []
-        known = ~np.isnan(rows.take(self._waiting_columns, axis=1))
-        if not known.any():
-            return []
-        return sorted({*known.argmax(axis=0)[known.any(axis=0)].tolist()})
 
     def _extend_cycles(self, block: TickBlock, rows: Floats, begin: int, end: int) -> None:
         """Take the ticks from ``begin`` to before ``end``."""
@@ -163,11 +156,15 @@ class AnalysisBank:
         values = rows[begin:end].take(self._cycle_columns, axis=1)
         self._cycles.extend(times, values, block.interval_ms, bursts)
 
-    def _forecast(self, ts_ms: int) -> tuple[list[Series], TrendForecast | None]:
-        """Forecast every trend, as of the last tick at ``ts_ms``, with the cycles that are known. Return what
-        is to be told, as in an ``Evaluation``."""
+    def evaluate(self, ts_ms: int) -> Evaluation:
+        """Look for cycles, and then forecast with those that are known, as of the last tick at ``ts_ms``."""
+        subjects = self._cycle_subjects
+        concerned = {subjects[column] for column, _ in self._cycles.changes(ts_ms)} if subjects else ()
+        columns = [column for column, subject in enumerate(subjects) if subject in concerned]
+        published = ((column, self._cycles.published(column)) for column in columns)
+        cycles = [(self._cycle_series[column], cycle) for column, cycle in published if cycle is not None]
         if not self._trend_series:
-            return [], None
+            return Evaluation(ts_ms, [], None, cycles)
         season = season_of(self._cycles.locked(self._seasonal), self._season_columns)
         capacity = np.where(self._capacity_columns >= 0, self._row[self._capacity_columns], np.nan)
         forecast = self._trends.forecast(
@@ -182,24 +179,9 @@ class AnalysisBank:
             cyclic[season.columns] = True
         changed = self._debouncer.changes(ts_ms, forecast, cyclic, self._trend_subjects)
         if not changed.size:
-            return [], None
-        return [self._trend_series[column] for column in changed.tolist()], forecast.pick(changed)
-
-    def evaluate(self, ts_ms: int) -> Evaluation:
-        """Look for cycles, and then forecast, as of the last tick at ``ts_ms``."""
-        cycles = self._look(ts_ms)
-        return Evaluation(ts_ms, *self._forecast(ts_ms), cycles)
-
-    def _look(self, ts_ms: int) -> list[tuple[Series, CycleResult]]:
-        """Look for cycles, as of the last tick at ``ts_ms``. If one of a subject was found, changed or lost,
-        all of that subject are told, as they were published last."""
-        subjects = self._cycle_subjects
-        concerned = {subjects[column] for column, _ in self._cycles.changes(ts_ms)} if subjects else ()
-        if not concerned:
-            return []
-        columns = (column for column, subject in enumerate(subjects) if subject in concerned)
-        published = ((column, self._cycles.published(column)) for column in columns)
-        return [(self._cycle_series[column], cycle) for column, cycle in published if cycle is not None]
+            return Evaluation(ts_ms, [], None, cycles)
+        told = [self._trend_series[column] for column in changed.tolist()]
+        return Evaluation(ts_ms, told, forecast.pick(changed), cycles)
 
     def snapshot(self) -> dict[str, Any]:
         """Return plain data."""

@@ -8,7 +8,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from dutycycle.contract.catalogue import GPU_METRICS
-from dutycycle.contract.records.samples import Gpu, GpuProcess, NvmlSample
+from dutycycle.contract.records.samples import Gpu, NvmlSample
 from streams.compiled import entry
 from streams.operators.columns.arrays import Bools, Floats, Ints, pack, remap, remap_rows, unpack
 from streams.operators.columns.block import TickBlock
@@ -113,19 +113,21 @@ class FrozenGpus:
     def checked(self, sample: NvmlSample) -> NvmlSample:
         """Return the sample without the figures of GPUs that are frozen, and repeat them once more. Those
         that do not are frozen no longer."""
-        return replace(sample, gpus=tuple(map(self._checked, sample.gpus)))
-
-    def _checked(self, gpu: Gpu) -> Gpu:
-        place = self._uuids.index(gpu.uuid) if gpu.uuid in self._uuids else -1
-        if place < 0 or not self._is_frozen[place]:
-            return gpu
-        figures = np.array([getattr(gpu, name) for name in GPU_METRICS], np.float64)
-        if not np.array_equal(figures, self._figures[place], equal_nan=True):
-            self._ticks[place], self._is_frozen[place] = 0, False
-            del self.since_ms[gpu.uuid]
-            return gpu
-        processes = None if gpu.processes is None else tuple(map(_blank_process, gpu.processes))
-        return replace(gpu, **_BLANK, processes=processes)
+        gpus = list(sample.gpus)
+        for at, gpu in enumerate(sample.gpus):
+            place = self._uuids.index(gpu.uuid) if gpu.uuid in self._uuids else -1
+            if place < 0 or not self._is_frozen[place]:
+                continue
+            figures = np.array([getattr(gpu, name) for name in GPU_METRICS], np.float64)
+            if not np.array_equal(figures, self._figures[place], equal_nan=True):
+                self._ticks[place], self._is_frozen[place] = 0, False
+                del self.since_ms[gpu.uuid]
+                continue
+            processes = gpu.processes and tuple(
+                replace(process, **_BLANK_PROCESS) for process in gpu.processes
+            )
+            gpus[at] = replace(gpu, **_BLANK, processes=processes)
+        return replace(sample, gpus=tuple(gpus))
 
     def snapshot(self) -> dict[str, Any]:
         """Return plain data."""
@@ -149,7 +151,3 @@ class FrozenGpus:
         self._since_ms, self._ticks = (np.array([state[at] for state in states], np.int64) for at in (2, 3))
         self._is_frozen = np.array([state[4] for state in states], np.bool_)
         self._note_frozen()
-
-
-def _blank_process(process: GpuProcess) -> GpuProcess:
-    return replace(process, **_BLANK_PROCESS)

@@ -161,9 +161,12 @@ class NodeGpus:
     def snapshot(self) -> dict[str, Any]:
         """Return plain data."""
         gpus = {
-            uuid: [gpu.cyclic, gpu.period_s, gpu.slope_per_s, _snapshots(gpu.maxima)]
+            uuid: [
+                gpu.cyclic, gpu.period_s, gpu.slope_per_s,
+                {metric: maximum.snapshot() for metric, maximum in gpu.maxima.items()},
+            ]
             for uuid, gpu in self._known().items()
-        }
+        }  # fmt: skip
         part = self._encoded()
         pending = None if part is None else part.decode()
         return {"gpus": gpus, "times": [self._since_ms, self._ts_ms, self._part_ms], "pending": pending}
@@ -179,7 +182,3 @@ class NodeGpus:
 
 def _is_told(column: Series) -> bool:
     return column.kind == "gpu" and column.metric in NODE_ANNOTATIONS
-
-
-def _snapshots(maxima: dict[str, RecentMaximum]) -> dict[str, list[list[float]]]:
-    return {metric: maximum.snapshot() for metric, maximum in maxima.items()}

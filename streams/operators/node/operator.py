@@ -146,7 +146,25 @@ class NodeOperator:
             emissions += self.close()
             self._begin_epoch(ticks[0].ts_ms)
         for tick in ticks:
-            emissions += self._apply(tick)
+            if tick.ts_ms <= self._last_ms:
+                # No newer than the last: for windows and peaks alone
+                self._feed()
+                columns, block = self._add_columns(tick.layout), TickBlock([tick])
+                self._last_seen[columns] = np.maximum(self._last_seen[columns], tick.ts_ms)
+                self._peaks.extend(block)
+                if not self._windows.add_late(block, self._index, self._last_ms):
+                    emissions.append(CountedEvent(SAMPLE_LATE.name))
+                continue
+            if self._last_ms < 0:
+                # Jitter of less than half a second moves no tick over that moment.
+                self._evaluation_offset_ms = (tick.ts_ms + BEFORE_MS) % self._config.evaluate_ms
+            if self._waiting.accepts(tick):
+                emissions += self._windows.advance(tick.ts_ms)
+            else:
+                emissions += self._advance_before(tick)
+            self._waiting.add(tick)
+            self._last_ms = tick.ts_ms
+            emissions += self._models.add(tick)
         return emissions
 
     def _read(self, data: bytes | None) -> TickRow:
@@ -160,55 +178,34 @@ class NodeOperator:
             return self._reader.read(self._frozen.checked(sample))
         return self._reader.read(sample, data or b"")
 
-    def _apply(self, tick: TickRow) -> list[Emission]:
-        if tick.ts_ms <= self._last_ms:
-            # A tick that is no newer than the last: for windows and peaks alone
-            self._feed()
-            columns, block = self._add_columns(tick.layout), TickBlock([tick])
-            self._last_seen[columns] = np.maximum(self._last_seen[columns], tick.ts_ms)
-            self._peaks.extend(block)
-            in_time = self._windows.add_late(block, self._index, self._last_ms)
-            return [] if in_time else [CountedEvent(SAMPLE_LATE.name)]
-        if self._last_ms < 0:
-            # Jitter of less than half a second moves no tick over that moment.
-            self._evaluation_offset_ms = (tick.ts_ms + BEFORE_MS) % self._config.evaluate_ms
-        if self._waiting.accepts(tick):
-            emissions = self._windows.advance(tick.ts_ms)
-        else:
-            emissions = self._advance_before(tick)
-        self._waiting.add(tick)
-        self._last_ms = tick.ts_ms
-        return emissions + self._models.add(tick)
-
     def _advance_before(self, tick: TickRow) -> list[Emission]:
         """Give the ticks that wait to all banks, and return what is due before ``tick``, which cannot wait
         with them. Nothing of the tick itself is in that."""
         self._feed()
-        ts_ms, config = tick.ts_ms, self._config
-        emissions = self._evaluate_before(ts_ms)
+        ts_ms, last_ms, config = tick.ts_ms, self._last_ms, self._config
+        emissions: list[Emission] = []
+        if last_ms >= 0 and ts_ms >= _after(last_ms, config.evaluate_ms, self._evaluation_offset_ms):
+            # Trends, cycles and the span that has ended: as of the last tick, and before columns are retired
+            # or added
+            self._frozen.judge(last_ms)
+            self._spans.set_frozen(self._frozen.since_ms)
+            emissions += self._emit_analysis(self._analysis.evaluate(last_ms)) + self._spans.ended()
+            if self._gpus.is_due:
+                self._gpus.make_part(self._usage)
+            self._retire(last_ms - config.retire_ms)
+            self._windows.end(ts_ms)  # now, and not when those of all nodes close
         self._windows.end(ts_ms - config.lateness_ms)
-        emissions += self._windows.advance(ts_ms) + self._spans.advance(ts_ms) + self._write_before(ts_ms)
+        emissions += self._windows.advance(ts_ms) + self._spans.advance(ts_ms)
+        # The hour and the day that are over; in the node's own moment of each minute what they have so far
+        emissions += self._usage.advance(ts_ms) + self._days.advance(ts_ms)
+        if ts_ms >= _after(last_ms, MINUTE_MS, self._minute_offset_ms):
+            emissions += self._usage.flush() + self._days.flush()
         self._add_columns(tick.layout)
         self._waiting.due_ms = min(
             _after(ts_ms, config.evaluate_ms, self._evaluation_offset_ms),
             self._windows.bank.due_after(ts_ms), self._spans.due_ms,
             _after(ts_ms, HOUR_MS), _after(ts_ms, MINUTE_MS, self._minute_offset_ms),
         )  # fmt: skip
-        return emissions
-
-    def _evaluate_before(self, ts_ms: int) -> list[Emission]:
-        """Return trends, cycles and the span that has ended, if they are due before a tick at ``ts_ms``: as
-        of the last tick, and before columns are retired or added."""
-        last_ms, every_ms, offset_ms = self._last_ms, self._config.evaluate_ms, self._evaluation_offset_ms
-        if last_ms < 0 or ts_ms < _after(last_ms, every_ms, offset_ms):
-            return []
-        self._frozen.judge(last_ms)
-        self._spans.set_frozen(self._frozen.since_ms)
-        emissions = self._emit_analysis(self._analysis.evaluate(last_ms)) + self._spans.ended()
-        if self._gpus.is_due:
-            self._gpus.make_part(self._usage)
-        self._retire(last_ms - self._config.retire_ms)
-        self._windows.end(ts_ms)  # now, and not when those of all nodes close
         return emissions
 
     def _feed(self) -> None:
@@ -230,14 +227,6 @@ class NodeOperator:
         self._usage.extend(block)
         self._days.extend(block)
         self._peaks.extend(block)
-
-    def _write_before(self, ts_ms: int) -> list[Emission]:
-        """Return the hour and the day that are over once a tick at ``ts_ms`` has come; in the node's own
-        moment of each minute what they have so far."""
-        emissions = self._usage.advance(ts_ms) + self._days.advance(ts_ms)
-        if ts_ms >= _after(self._last_ms, MINUTE_MS, self._minute_offset_ms):
-            emissions += self._usage.flush() + self._days.flush()
-        return emissions
 
     def _add_columns(self, layout: Layout) -> Ints:
         """Return the columns of a layout's series in ``_index``, shape (n,); new series get new ones."""

@@ -8,12 +8,7 @@ import orjson
 
 from dutycycle.contract.codec import encode, to_plain
 from dutycycle.contract.log import ProducerRecord
-from dutycycle.contract.records.derived import (
-    Cycle,
-    CycleMetric,
-    Subject,
-    source_key,
-)
+from dutycycle.contract.records.derived import Cycle, CycleMetric, Subject, source_key
 from streams.operators.base import Emission
 from streams.operators.columns.series import SUBJECTS, subject_of
 from streams.operators.node.analysis import Evaluation
@@ -34,25 +29,23 @@ Trends = dict[tuple[str, str], dict[str, Any]]
 
 def analysis_records(node: str, source: str, analysis: Evaluation, trends: Trends) -> list[Emission]:
     """Return a ``Trend`` of each subject of ``trends``, and a ``Cycle`` of each of which a cycle changed."""
-    return [*_trends(node, source, analysis.ts_ms, trends), *_cycles(node, source, analysis)]
-
-
-def _cycles(node: str, source: str, analysis: Evaluation) -> list[Emission]:
+    outs: list[Emission] = []
+    ts_ms = analysis.ts_ms
+    for name, metrics_of in trends.items():
+        key, plain_subject = _keyed(node, source, *name)
+        # Written by hand in the order of contract.records.derived.Trend, as windows are.
+        plain = {"v": 1, "subject": plain_subject, "source": source, "ts_ms": ts_ms, "metrics": metrics_of}
+        outs.append(ProducerRecord("trends", key, orjson.dumps(plain), ts_ms))
     of: dict[Subject, dict[str, CycleMetric]] = {}
     for column, result in analysis.cycles:
         of.setdefault(subject_of(node, column.kind, column.member), {})[column.metric] = CycleMetric(
             cyclic=result.cyclic, period_s=result.period_s, confidence=result.confidence,
             since_ms=result.since_ms, others=result.others,
         )  # fmt: skip
-    return [
-        ProducerRecord(
-            "cycles",
-            source_key(subject, source),
-            encode(Cycle(subject=subject, source=source, ts_ms=analysis.ts_ms, metrics=metrics)),
-            analysis.ts_ms,
-        )
-        for subject, metrics in of.items()
-    ]
+    for subject, metrics in of.items():
+        cycle = Cycle(subject=subject, source=source, ts_ms=ts_ms, metrics=metrics)
+        outs.append(ProducerRecord("cycles", source_key(subject, source), encode(cycle), ts_ms))
+    return outs
 
 
 def trends_of(analysis: Evaluation) -> Trends:
@@ -84,13 +77,3 @@ def trends_of(analysis: Evaluation) -> Trends:
             metric["exhausts_in_s"] = exhausts_in_s
         of.setdefault((column.kind, column.member), {})[column.metric] = metric
     return of
-
-
-def _trends(node: str, source: str, ts_ms: int, trends: Trends) -> list[Emission]:
-    outs: list[Emission] = []
-    for name, metrics in trends.items():
-        key, subject = _keyed(node, source, *name)
-        # Written by hand in the order of contract.records.derived.Trend, as windows are.
-        plain = {"v": 1, "subject": subject, "source": source, "ts_ms": ts_ms, "metrics": metrics}
-        outs.append(ProducerRecord("trends", key, orjson.dumps(plain), ts_ms))
-    return outs

@@ -60,7 +60,11 @@ class Timeline:
         """Return the ticks that count now (none, this one, or this and held ones), and events to count.
         ``data``: the JSON of the tick. If the watermark is behind where it was, an epoch has begun with these
         ticks."""
-        events = self._duplicate_producer(tick.collector)
+        events = []
+        before = self._newest[0]
+        if before not in (tick.collector, "") and any(name == tick.collector for name, _ in self._seen):
+            # A collector comes back after another one: two of them measure this node
+            events.append(CountedEvent(DUPLICATE_PRODUCER.name))
         if self._repeated(tick.collector, tick.seq):
             return [], [CountedEvent(SAMPLE_DUPLICATE.name)]
         ahead_ms = 0 if self.watermark_ms is None else tick.ts_ms - self.watermark_ms
@@ -72,7 +76,9 @@ class Timeline:
             self.watermark_ms = max(tick.ts_ms, self.watermark_ms or 0)
             return [*ticks, tick], released + events
         ticks, released = [], []
-        if self.held and not self._may_confirm(tick.ts_ms):
+        passed_ms = tick.ts_ms - self.held[-1].tick.ts_ms if self.held else 0
+        if not 0 <= passed_ms <= _MAX_AHEAD_MS or len(self.held) >= MOST_HELD:
+            # It does not go on from those that are held
             ticks, released = self._release()
         self.held.append(Held(tick, data))
         if len({waiting.tick.ts_ms for waiting in self.held}) == CONFIRMING_TICKS:
@@ -91,24 +97,12 @@ class Timeline:
         block, bit = divmod(tick.seq - 1, _BLOCK_TICKS)
         return bool(self._seen.get((tick.collector, block), 0) >> bit & 1)
 
-    def _may_confirm(self, ts_ms: int) -> bool:
-        """Tell whether a tick may go on from those that are held."""
-        passed_ms = ts_ms - self.held[-1].tick.ts_ms
-        return 0 <= passed_ms <= _MAX_AHEAD_MS and len(self.held) < MOST_HELD
-
     def _release(self) -> tuple[list[TickRow], list[CountedEvent]]:
         """Return what was held is not confirmed. What is behind counts as late; what is ahead is dropped."""
         held, self.held = self.held, []
         if held[0].tick.ts_ms < (self.watermark_ms or 0):
             return [waiting.tick for waiting in held], []
         return [], [CountedEvent(CLOCK_JUMP.name, len(held))]
-
-    def _duplicate_producer(self, collector: str) -> list[CountedEvent]:
-        """Return an event if a collector comes back after another one: two of them measure this node."""
-        if self._newest[0] in (collector, ""):
-            return []
-        back = any(name == collector for name, _ in self._seen)
-        return [CountedEvent(DUPLICATE_PRODUCER.name)] if back else []
 
     def _repeated(self, collector: str, seq: int) -> bool:
         """Tell whether the tick was seen before, as far as it is in one of the blocks that ticks came from

@@ -87,25 +87,38 @@ class WindowBank:
         ``row``: a value for each column; ``highs``: the most that it was within the tick, if that is another.
         ``watermark_ms`` is the one before this tick.
         """
-        fitting = 0
-        for size in self._sizes:
-            start = ts_ms - ts_ms % size
-            if start + size + self._lateness > watermark_ms:
-                fitting += 1
-                self._open.add((start, size))
+        fitting = [
+            size for size in self._sizes if ts_ms - ts_ms % size + size + self._lateness > watermark_ms
+        ]
         if fitting:
             self._ended = [window for window in self._ended if window.end_ms <= ts_ms]
-            self._append(np.array([ts_ms]), row, row if highs is None else highs)
-        return fitting == len(self._sizes)
+            of_tick = None if highs is None else highs[np.newaxis]
+            self.extend(np.array([ts_ms]), row[np.newaxis], of_tick, fitting)
+        return len(fitting) == len(self._sizes)
 
-    def extend(self, times: Ints, rows: Floats, highs: Floats | None = None) -> None:
-        """Take ticks, shape (ticks,) and (ticks, n), at least one, each newer than all before it, as
-        ``add``."""
-        if not self._sizes:
+    def extend(
+        self, times: Ints, rows: Floats, highs: Floats | None = None, sizes: Sequence[int] | None = None
+    ) -> None:
+        """Take ticks, shape (ticks,) and (ticks, n), at least one, each newer than all before it, as ``add``;
+        into windows of these ``sizes`` alone, None: of all."""
+        sizes = self._sizes if sizes is None else sizes
+        if not sizes:
             return
-        for size in self._sizes:
+        for size in sizes:
             self._open.update((start, size) for start in {*(times - times % size).tolist()})
-        self._append(times, rows, rows if highs is None else highs)
+        self._forget()
+        used = self._used + len(times)
+        if used > len(self._times):
+            more = -(-used // _ROOM) * _ROOM - len(self._times)
+            self._times = np.append(self._times, np.zeros(more, np.int64))
+            self._move(lambda kept: np.concatenate((kept, np.empty((more, kept.shape[1])))))
+        if highs is not None and highs is not rows and self._highs is self._rows:
+            self._highs = self._rows.copy()
+        self._times[self._used : used] = times
+        self._rows[self._used : used] = rows
+        if self._highs is not self._rows:
+            self._highs[self._used : used] = rows if highs is None else highs
+        self._used = used
 
     @property
     def closes_ms(self) -> float:
@@ -123,21 +136,6 @@ class WindowBank:
     def _going_on(self) -> set[tuple[int, int]]:
         """Return the open windows without figures."""
         return self._open.difference((window.start_ms, window.size_ms) for window in self._ended)
-
-    def _append(self, times: Ints, rows: Floats, highs: Floats) -> None:
-        self._forget()
-        used = self._used + len(times)
-        if used > len(self._times):
-            more = -(-used // _ROOM) * _ROOM - len(self._times)
-            self._times = np.append(self._times, np.zeros(more, np.int64))
-            self._move(lambda kept: np.concatenate((kept, np.empty((more, kept.shape[1])))))
-        if highs is not rows and self._highs is self._rows:
-            self._highs = self._rows.copy()
-        self._times[self._used : used] = times
-        self._rows[self._used : used] = rows
-        if self._highs is not self._rows:
-            self._highs[self._used : used] = highs
-        self._used = used
 
     def _move(self, moved: Callable[[Floats], Floats]) -> None:
         """Rearrange the rows, and the highs if they are others."""

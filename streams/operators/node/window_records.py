@@ -90,14 +90,20 @@ class WindowRecords:
         ]
 
     def _form_of(self, counts: Sequence[int]) -> _Form:
-        """Return the form of windows with so many figures of each metric of all subjects."""
+        """Return the form of windows with so many figures of each metric of all subjects: none, all but the
+        last of ``FIGURES`` for a gauge, the first and the last for a counter."""
         records, bodies, row = [], [], 0
         for key, head, metrics in self._subjects:
-            mine = counts[row : row + len(metrics)]
+            named = []
+            for metric, count in zip(metrics, counts[row : row + len(metrics)], strict=True):
+                if count:
+                    figures = (FIGURES[0], FIGURES[-1]) if count == 2 else FIGURES[:-1]
+                    places = b",".join(b'"%b":%b' % (figure.encode(), _PLACE) for figure in figures)
+                    named.append(b'"%b":{%b}' % (metric.encode(), places))
             row += len(metrics)
-            if any(mine):
+            if named:
                 records.append((key, head))
-                bodies.append(_body(metrics, mine))
+                bodies.append(b",".join(named) + b"}}")
         return _Form(records, *_labels(b"\n".join(bodies)))
 
 
@@ -107,18 +113,6 @@ def _labels(bodies: bytes) -> tuple[Bytes, Ints]:
     is kept once for all nodes that measure the same."""
     labels = bodies.split(_PLACE)
     return bytes_of(b"".join(labels)), np.cumsum([len(label) for label in labels], dtype=np.int64)
-
-
-def _body(metrics: Sequence[str], counts: Sequence[int]) -> bytes:
-    """Return the end of a record from its metrics on, with a place for each number. ``counts``: how many each
-    metric has; a counter two, the first and the last of ``FIGURES``, a gauge all but the last."""
-    named = []
-    for metric, count in zip(metrics, counts, strict=True):
-        if count:
-            figures = (FIGURES[0], FIGURES[-1]) if count == 2 else FIGURES[:-1]
-            places = b",".join(b'"%b":%b' % (figure.encode(), _PLACE) for figure in figures)
-            named.append(b'"%b":{%b}' % (metric.encode(), places))
-    return b",".join(named) + b"}}"
 
 
 @entry("uint8[::1](uint8[::1], int64[::1], uint8[::1])")

@@ -40,17 +40,15 @@ class LocalPipeline:
     def feed(self, record: ConsumerRecord) -> list[ProducerRecord]:
         """Give a record to its stage; all outputs that follow from it, in order. Of what no stage reads there
         are none."""
-        outs = self._flush_if_due(record.ts_ms)
-        return outs + self._process(record) if record.topic in self._stages else outs
-
-    def _flush_if_due(self, ts_ms: int) -> list[ProducerRecord]:
-        turn = ts_ms // _FLUSH_MS
+        outs: list[ProducerRecord] = []
+        turn = record.ts_ms // _FLUSH_MS
         if self._flush_due is None:
             self._flush_due = turn + 1
-        if self._flush_due - 2 <= turn < self._flush_due:
-            return []  # far behind is no late record: another trace begins, or a wrong clock had pushed us on
-        self._flush_due = turn + 1
-        return self.flush()
+        # Far behind is no late record: another trace begins, or a wrong clock had pushed us on.
+        if not self._flush_due - 2 <= turn < self._flush_due:
+            self._flush_due = turn + 1
+            outs = self.flush()
+        return outs + self._process(record) if record.topic in self._stages else outs
 
     def _process(self, record: ConsumerRecord) -> list[ProducerRecord]:
         stage = self._stages[record.topic]
@@ -132,35 +130,31 @@ class LocalStage:
         numbered = ConsumerRecord(
             record.topic, _PARTITION, self._clock.offset, record.key, record.value, record.ts_ms
         )
-        operator = self._operators.get(key) or self._begun(key)
+        operator = self._operators.get(key)
+        if operator is None:
+            try:
+                operator = KeyedOperator(
+                    self._stage, _PARTITION, key, self._changelog.get, lambda _: self._reset(), self._packer
+                )
+            except Exception as error:
+                raise OperatorFailedError(f"{type(error).__name__}: {error}") from error
         if self._stage.stateless:
             return operator.update(numbered)
         emissions = operator.update(numbered, self._clock.now_ms)
         self._operators[key] = operator
         if operator.recent() >= STORED_EVERY:
-            self._store(operator)
+            try:
+                packed = operator.packed()
+            except Exception:  # noqa: BLE001 - this key's operator is broken: the other keys go on
+                self._reset()
+                operator.begin_anew()
+            else:
+                self._changelog.update([*packed.pieces, packed.head])
+                operator.stored(operator.recent())
         return emissions
-
-    def _begun(self, key: str) -> KeyedOperator:
-        try:
-            return KeyedOperator(
-                self._stage, _PARTITION, key, self._changelog.get, lambda _: self._reset(), self._packer
-            )
-        except Exception as error:
-            raise OperatorFailedError(f"{type(error).__name__}: {error}") from error
 
     def _reset(self) -> None:
         self._happened[STATE_RESET.name] += 1
-
-    def _store(self, operator: KeyedOperator) -> None:
-        try:
-            packed = operator.packed()
-        except Exception:  # noqa: BLE001 - this key's operator is broken: the other keys go on
-            self._reset()
-            operator.begin_anew()
-            return
-        self._changelog.update([*packed.pieces, packed.head])
-        operator.stored(operator.recent())
 
     def evict(self) -> list[Emission]:
         """Forget the keys that are idle, looked for once in a stride; what they had open is closed."""

@@ -35,13 +35,17 @@ async def run_stages(
         events,
         state_events,
         logs,
-        topic=[stage_of_worker.source for stage_of_worker in stages],
-        stage=[stage_of_worker.name for stage_of_worker in stages],
+        topic=[stage.source for stage in stages],
+        stage=[stage.name for stage in stages],
     )
     status = telemetry.status
     with suppress(StoppedError):
         status.waiting = f"waiting for the broker at {settings.broker}"
-        partitions = await run_until(stop, _topics(settings, stages, telemetry))
+        alike, outputs = split_topics(stage.source for stage in stages)
+        changelogs = changelog_topics(settings, stages)
+        partitions = await run_until(
+            stop, wait_for_topics(settings, telemetry, alike, outputs=outputs, changelogs=changelogs)
+        )
         await run_until(stop, verify_membership(settings, app_id(settings), group_protocol(settings)))
         streams = create_streams_app(settings, stages, telemetry, partitions)
         overdue_s = STUCK_S + 2 * settings.snapshot_interval
@@ -51,9 +55,3 @@ async def run_stages(
             await run_app(streams.app, stop, last_work=streams.coordinator.commit)
         finally:
             committing.cancel()
-
-
-async def _topics(settings: Settings, stages: Sequence[Stage], telemetry: Telemetry) -> dict[str, int]:
-    alike, outputs = split_topics(stage.source for stage in stages)
-    changelogs = changelog_topics(settings, stages)
-    return await wait_for_topics(settings, telemetry, alike, outputs=outputs, changelogs=changelogs)

@@ -35,12 +35,14 @@ def stages(settings: Settings) -> list[Stage]:
         int(seconds * _MS) for seconds in (settings.evict, settings.evict_pods, settings.evict_jobs)
     )
     prices = Prices(per_gpu_hour=settings.price_gpu_hour, per_kwh=settings.price_kwh)
-    models, anomalies = _models(settings), "anomalies" in settings.analyses
+    anomalies = "anomalies" in settings.analyses
+    models = no_models
+    if settings.models:
+        from streams.models import bank_of, models_of  # here, not above: without models none waits for River
+
+        models = partial(bank_of, models_of(settings))
     built: dict[str, tuple[Callable[[str, Snapshot | None], Operator], int | None]] = {
-        **{
-            source: (_node_operator(_node_config(settings, source, models)), evict_ms)
-            for source in _SOURCES_OF_NODES
-        },
+        **{source: (_node_builder(settings, source, models), evict_ms) for source in _SOURCES_OF_NODES},
         "pods": (lambda uid, _: PodForwarder(uid, written_topics(PARTS, settings.analyses)), None),
         "processes": (lambda node, _: StepForwarder(node), None),
         "health": (_resuming(HealthOperator), evict_ms),
@@ -62,35 +64,10 @@ def stages(settings: Settings) -> list[Stage]:
     ]  # fmt: skip
 
 
-def _models(settings: Settings) -> Callable[[str, str], NodeModels]:
-    if not settings.models:
-        return no_models
-    from streams.models import bank_of, models_of  # here, not above: without models none waits for River
-
-    return partial(bank_of, models_of(settings))
-
-
-def _node_operator(config: NodeConfig) -> Callable[[str, Snapshot | None], Operator]:
-    return _resuming(lambda node: NodeOperator(config, node, READERS[config.topic](node)))
-
-
-def _node_config(settings: Settings, source: str, models: Callable[[str, str], NodeModels]) -> NodeConfig:
-    return NodeConfig(
-        topic=f"{source}-samples",
-        source=source,
-        analyses=frozenset(settings.analyses),
-        window_metrics=_window_metrics(settings.windows_metrics),
-        sizes_ms=tuple(int(size * _MS) for size in settings.windows),
-        lateness_ms=int(settings.lateness * _MS),
-        retire_ms=int(settings.retire * _MS),
-        evict_ms=int(settings.evict * _MS),
-        evaluate_ms=int(settings.evaluate * _MS),
-        analysis=_analysis_config(settings),
-        models=models,
-    )
-
-
-def _analysis_config(settings: Settings) -> AnalysisConfig:
+def _node_builder(
+    settings: Settings, source: str, models: Callable[[str, str], NodeModels]
+) -> Callable[[str, Snapshot | None], Operator]:
+    """Return what builds the operator of a node for the samples of ``source``."""
     cycles = CycleConfig(
         samples=settings.cycles_window,
         least=settings.cycles_shortest,
@@ -100,14 +77,28 @@ def _analysis_config(settings: Settings) -> AnalysisConfig:
         sure_of_begun=settings.cycles_confidence_begun,
         misses=settings.cycles_misses,
     )
+    window_metrics = _window_metrics(settings.windows_metrics)
     trend_metrics = _known_metrics("TRENDS", settings.trends_metrics) or ANALYSIS.trend_metrics
     cycle_metrics = _known_metrics("CYCLES", settings.cycles_metrics) or ANALYSIS.cycle_metrics
-    return AnalysisConfig(
-        trend_metrics=trend_metrics if "trends" in settings.analyses else (),
-        cycle_metrics=cycle_metrics if "cycles" in settings.analyses else (),
-        horizons_s=settings.trends_horizons,
-        cycles=cycles,
+    config = NodeConfig(
+        topic=f"{source}-samples",
+        source=source,
+        analyses=frozenset(settings.analyses),
+        window_metrics=window_metrics,
+        sizes_ms=tuple(int(size * _MS) for size in settings.windows),
+        lateness_ms=int(settings.lateness * _MS),
+        retire_ms=int(settings.retire * _MS),
+        evict_ms=int(settings.evict * _MS),
+        evaluate_ms=int(settings.evaluate * _MS),
+        analysis=AnalysisConfig(
+            trend_metrics=trend_metrics if "trends" in settings.analyses else (),
+            cycle_metrics=cycle_metrics if "cycles" in settings.analyses else (),
+            horizons_s=settings.trends_horizons,
+            cycles=cycles,
+        ),
+        models=models,
     )
+    return _resuming(lambda node: NodeOperator(config, node, READERS[config.topic](node)))
 
 
 def _window_metrics(names: tuple[str, ...]) -> frozenset[str]:

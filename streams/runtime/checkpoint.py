@@ -144,7 +144,7 @@ class CheckpointCoordinator:
         stage sends the next one reads.
         """
         async with self._committing:
-            if self._failed or not self._whole or not self._port.may_write():
+            if not self._may_write():
                 return
             now_s = asyncio.get_running_loop().time()
             try:
@@ -183,7 +183,7 @@ class CheckpointCoordinator:
         """Put outputs and state of everything processed so far on the broker, then acknowledge it."""
         async with self._committing:
             began_s = self.metrics.now_s()
-            if self._may_commit():
+            if self._may_write():
                 self._make_room()
                 if await self._commit(self._parts(None)[0], in_turns=False):
                     self.metrics.committed(self.metrics.now_s() - began_s)
@@ -201,7 +201,7 @@ class CheckpointCoordinator:
         for number, part in enumerate(parts):
             async with self._committing:
                 began_s = self.metrics.now_s()
-                may = self._may_commit() and assignment == self._sequence.assignment
+                may = self._may_write() and assignment == self._sequence.assignment
                 if may and not number:
                     self._make_room()
                 complete = may and await self._commit(part, in_turns=True) and complete
@@ -212,7 +212,7 @@ class CheckpointCoordinator:
                 await asyncio.wait_for(self.commit_due.wait(), over_s / len(parts))
         return took_s
 
-    def _may_commit(self) -> bool:
+    def _may_write(self) -> bool:
         return not self._failed and self._whole and self._port.may_write()
 
     async def _commit(self, part: list[tuple[StageTask, list[int]]], *, in_turns: bool) -> bool:

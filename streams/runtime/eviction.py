@@ -56,9 +56,22 @@ class Eviction:
 
     def advance_clock(self, record: ConsumerRecord) -> int:
         """Move the clock of the record's partition; the time that it shows then."""
-        if self._stage.evict_ms is None:
+        stage, partition = self._stage, record.partition
+        if stage.evict_ms is None:
             return 0
-        clock = self._clocks.get(record.partition) or self._begun(record.partition)
+        clock = self._clocks.get(partition)
+        if clock is None:
+            value = self._port.load(stage.name, clock_key(partition))
+            clock = PartitionClock.restored(stage.stride_ms, value, confirm=stage.confirm)
+        if clock is None:  # the first time, or damaged: where the states are, so that none leaves too early
+            now_ms = 0
+            # Unless all is read again from the beginning: then the same time would count twice.
+            if self._port.committed(TopicPartition(stage.source, partition)) > 0:
+                states = self._port.states(stage.name)
+                headers = (header_of(value) for key, value in states if partition_of(key) == partition)
+                now_ms = max((header.seen_ms for header in headers if header is not None), default=0)
+            clock = PartitionClock(stage.stride_ms, confirm=stage.confirm, now_ms=now_ms)
+        self._clocks[partition] = clock
         clock.observe(record.offset, record.ts_ms)
         return clock.now_ms
 
@@ -68,23 +81,6 @@ class Eviction:
             return None
         offset = offset_of(self._port.load(self._stage.name, clock_key(partition)))
         return None if offset < 0 else offset
-
-    def _begun(self, partition: int) -> PartitionClock:
-        value = self._port.load(self._stage.name, clock_key(partition))
-        stage = self._stage
-        clock = PartitionClock.restored(stage.stride_ms, value, confirm=stage.confirm)
-        if clock is None:  # the first time, or damaged: where the states are, so that none leaves too early
-            # Unless all is read again from the beginning: then the same time would count twice.
-            begun = self._port.committed(TopicPartition(stage.source, partition)) > 0
-            now_ms = self._newest_ms(partition) if begun else 0
-            clock = PartitionClock(stage.stride_ms, confirm=stage.confirm, now_ms=now_ms)
-        self._clocks[partition] = clock
-        return clock
-
-    def _newest_ms(self, partition: int) -> int:
-        states = self._port.states(self._stage.name)
-        headers = (header_of(value) for key, value in states if partition_of(key) == partition)
-        return max((header.seen_ms for header in headers if header is not None), default=0)
 
     def clocks(self, partitions: Collection[int]) -> list[tuple[int, Record]]:
         """Return the clocks of some partitions, to be stored once the states that they belong to are."""

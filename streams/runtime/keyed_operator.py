@@ -6,7 +6,7 @@ from dutycycle.contract.codec import DecodeError
 from dutycycle.contract.log import ConsumerRecord
 from streams.operators.base import Emission, Operator, Stage
 from streams.runtime.record_packer import RecordPacker
-from streams.state.codec import Lookup, Packed, Resumed, StateError, pack, unpack
+from streams.state.codec import Lookup, Packed, pack, unpack
 from streams.state.record import state_key
 
 
@@ -124,20 +124,20 @@ class KeyedOperator:
                 self._reset(f"{self._key}: left out of a rebuild, offset {record.offset}: {error!r}")
 
     def _resume(self) -> Operator:
+        """Build the operator of the stored state, from its place on; a new one, where there is none that can
+        be used."""
         try:
-            plain = unpack(self._state_key, self._lookup)
-            if plain is not None:
-                return self._continued(plain)
-        except (StateError, ValueError) as error:
+            resumed = unpack(self._state_key, self._lookup)
+        except ValueError as error:
+            resumed = None
             self._reset(f"{self._key}: {error}")
+        if resumed is not None:
+            self.offset = max(self.offset, resumed.offset)
+            self.seen_ms = resumed.seen_ms
+            try:
+                return self._stage.build(self._key, resumed.snapshot)
+            except ValueError as error:
+                self._reset(f"{self._key}: {error}")
+            except Exception as error:  # noqa: BLE001 - whatever a snapshot holds that no operator can go on from
+                self._reset(f"{self._key}: {type(error).__name__}: {error}")
         return self._stage.build(self._key, None)
-
-    def _continued(self, resumed: Resumed) -> Operator:
-        self.offset = max(self.offset, resumed.offset)
-        self.seen_ms = resumed.seen_ms
-        try:
-            return self._stage.build(self._key, resumed.snapshot)
-        except ValueError:
-            raise
-        except Exception as error:
-            raise StateError(f"{type(error).__name__}: {error}") from error

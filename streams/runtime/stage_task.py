@@ -18,7 +18,7 @@ from dutycycle.telemetry.events import DEAD_LETTER, SAMPLE_DUPLICATE, Telemetry
 from streams.operators.base import CountedEvent, Stage
 from streams.runtime.dead_letters import check_key_and_size, dead_letter
 from streams.runtime.events import STATE_EVICTED, STATE_LARGE, STATE_RESET, STATE_REWRITTEN, count_events
-from streams.runtime.eviction import EvictedKey, Eviction, Tombstones
+from streams.runtime.eviction import Eviction, Tombstones
 from streams.runtime.keyed_operator import KeyedOperator, OperatorFailedError
 from streams.runtime.port import StreamsPort
 from streams.runtime.record_packer import RecordPacker
@@ -217,23 +217,18 @@ class StageTask:
         evicted, checkpoint.gone = self._eviction.due(heads, checkpoint.partitions)
         outs: list[ProducerRecord] = []
         for evicted_key in evicted:
-            if (evicted_key.removal.partition, evicted_key.key) in self._changed:
+            if (key := (evicted_key.removal.partition, evicted_key.key)) in self._changed:
                 continue  # it came back since the checkpoint began
-            outs += self._closed(evicted_key)
             checkpoint.gone.append(evicted_key.removal)
             checkpoint.evicted += 1
+            try:
+                # A record that comes before the key has left begins it anew.
+                operator = self._operators.pop(key, None) or self._operator(key)
+            except Exception as error:  # noqa: BLE001 - one key's operator is broken: the other keys go on
+                self._reset(f"{evicted_key.key}: cannot be closed: {type(error).__name__}: {error}")
+                continue
+            outs += count_events(operator.close(), self.stage.source, self._telemetry)
         return outs
-
-    def _closed(self, evicted: EvictedKey) -> list[ProducerRecord]:
-        """Return the last outputs of a key that leaves. A record that comes before it has left begins it
-        anew."""
-        key = (evicted.removal.partition, evicted.key)
-        try:
-            operator = self._operators.pop(key, None) or self._operator(key)
-        except Exception as error:  # noqa: BLE001 - one key's operator is broken: the other keys go on
-            self._reset(f"{evicted.key}: cannot be closed: {type(error).__name__}: {error}")
-            return []
-        return count_events(operator.close(), self.stage.source, self._telemetry)
 
     def checkpoint_done(self, checkpoint: Checkpoint) -> None:
         """Mirror a checkpoint that is on the broker, and acknowledge the offsets."""

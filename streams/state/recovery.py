@@ -76,8 +76,10 @@ class ChangelogReducer:
         if offset < offset_of(have) or (key in self._removed and offset <= self._removed[key]):
             return []
         parts = {piece: self._found(piece, offset) for piece in named_pieces(key, value)}
-        if None in parts.values() and have is not None and self._is_whole(key, have):
-            return []
+        if None in parts.values() and have is not None:
+            needed = (self._found(piece, offset_of(have)) for piece in named_pieces(key, have))
+            if all(piece is not None for piece in needed):
+                return []  # what is there is whole
         changes = [(piece, part) for piece, part in parts.items() if part not in (None, self._stored(piece))]
         for piece in parts:
             ahead = self._ahead.pop(piece, {})
@@ -87,9 +89,6 @@ class ChangelogReducer:
     def _found(self, piece: bytes, offset: int) -> bytes | None:
         stored = self._stored(piece)
         return stored if offset_of(stored) == offset else self._ahead.get(piece, {}).get(offset)
-
-    def _is_whole(self, key: bytes, value: bytes) -> bool:
-        return all(self._found(piece, offset_of(value)) is not None for piece in named_pieces(key, value))
 
     def _piece(self, key: bytes, value: bytes, piece: Piece) -> list[Change]:
         # Compared with its head, not with what lies there: that may be left by a worker that was ahead when

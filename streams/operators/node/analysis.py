@@ -180,8 +180,8 @@ class AnalysisBank:
         changed = self._debouncer.changes(ts_ms, forecast, cyclic, self._trend_subjects)
         if not changed.size:
             return Evaluation(ts_ms, [], None, cycles)
-        told = [self._trend_series[column] for column in changed.tolist()]
-        return Evaluation(ts_ms, told, forecast.pick(changed), cycles)
+        changes = [self._trend_series[column] for column in changed.tolist()]
+        return Evaluation(ts_ms, changes, forecast.pick(changed), cycles)
 
     def snapshot(self) -> dict[str, Any]:
         """Return plain data."""

@@ -18,7 +18,6 @@ from streams.runtime.checkpoint import CheckpointCoordinator
 from streams.runtime.eviction import Eviction
 from streams.runtime.keyed_operator import KeyedOperator
 from streams.runtime.stage_task import Checkpoint, StageTask
-from streams.state.codec import Resumed
 from streams.state.fencing import ChangelogFence
 from streams.state.partition_clock import PartitionClock
 from streams.state.record import Piece, offset_of
@@ -33,14 +32,14 @@ Mutant = Callable[[Patch], None]
 
 def fence_forgotten(patch: Patch) -> None:
     """A worker that begins does not know up to where a stored state reaches."""
-    real = KeyedOperator._continued
+    real = KeyedOperator._resume
 
-    def continued(self: KeyedOperator, found: Resumed) -> Any:
-        operator = real(self, found)
+    def resume(self: KeyedOperator) -> Any:
+        operator = real(self)
         self.offset = -1
         return operator
 
-    patch.setattr(KeyedOperator, "_continued", continued)
+    patch.setattr(KeyedOperator, "_resume", resume)
 
 
 def acknowledged_too_early(patch: Patch) -> None:

@@ -19,13 +19,13 @@ class StepTimes(TrainerCallback):  # type: ignore[misc]
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Describe the model and begin; called by the Trainer."""
-        self._reporter.describe(kwargs.get("model"), batch_size=_samples(args))
+        self._reporter.describe(kwargs.get("model"), batch_size=_samples(args, state))
         self._reporter.begin()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Report a step; called by the Trainer."""
         scaler = getattr(kwargs.get("optimizer"), "scaler", None)
-        self._reporter.step(samples=_samples(args), number=state.global_step, scaler=scaler)
+        self._reporter.step(samples=_samples(args, state), number=state.global_step, scaler=scaler)
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Begin anew, so that an evaluation is no part of a step; called by the Trainer."""
@@ -36,8 +36,10 @@ class StepTimes(TrainerCallback):  # type: ignore[misc]
         self._reporter.flush()
 
 
-def _samples(args: Any) -> int | None:
-    """Return the samples of one step on this rank; None where the arguments do not tell them."""
-    # Of one process: with several GPUs (DataParallel) each of them has ``per_device_train_batch_size``.
-    batch, accumulated = args.train_batch_size, args.gradient_accumulation_steps
+def _samples(args: Any, state: Any) -> int | None:
+    """Return the samples of one step on this rank; None where neither arguments nor state tell them."""
+    # Of one process: with several GPUs (DataParallel) each of them has ``per_device_train_batch_size``. The
+    # state has what ``auto_find_batch_size`` came to.
+    batch = getattr(state, "train_batch_size", None) or args.train_batch_size
+    accumulated = args.gradient_accumulation_steps
     return batch * accumulated if isinstance(batch, int) and isinstance(accumulated, int) else None

@@ -32,6 +32,10 @@ class StepTimes(Callback):  # type: ignore[misc]
         """The batch that runs, None between epochs."""
         self._steps = 0
 
+    def __reduce__(self) -> tuple[type["StepTimes"], tuple[int | None]]:
+        """Pickle or copy what it was made of, as wrappers do before they train: a lock cannot be."""
+        return type(self), (self._batch_size,)
+
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
         """Begin at the first batch; called by Keras, with ``steps_per_execution`` once for several
         batches."""

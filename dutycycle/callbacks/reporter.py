@@ -47,12 +47,20 @@ class StepReporter:
         self._clock = clock
         self._facts: dict[str, Any] = {"v": 1, "loop": loop}
         self._socket: socket.socket | None = None
-        self._pid = os.getpid()
         self._sent_s = self._scaled_s = -math.inf
         self._begun_s = clock()
+        self._own()
+
+    def _own(self) -> None:
+        """Count from nothing, as this process."""
+        self._pid = os.getpid()
         self._steps, self._seconds, self._longest_s = 0, 0.0, 0.0
         self._samples: int | None = None
         atexit.register(self.flush)
+
+    def __reduce__(self) -> tuple[type["StepReporter"], tuple[str, str]]:
+        """Pickle what it was made of: a launcher makes a callback here, and trains in another process."""
+        return type(self), (self._facts["loop"], self._path)
 
     def describe(self, of_torch: object = None, **facts: Any) -> None:
         """Say what is trained: class, parameters, dtype of a model of PyTorch, or each by itself."""
@@ -60,7 +68,10 @@ class StepReporter:
         self._facts |= {name: _short(value) for name, value in description.items() if value is not None}
 
     def begin(self) -> None:
-        """Begin a step now. Without this it begins where the one before ended."""
+        """Begin a step now. Without this it begins where the one before ended. A forked child that trains
+        itself tells its own steps from here on."""
+        if os.getpid() != self._pid:
+            self._own()
         self._begun_s = self._clock()
 
     def step(
@@ -102,7 +113,8 @@ class StepReporter:
             report["samples"] = self._samples
         if self.unsent:
             report["unsent"] = self.unsent
-        if self._send(json.dumps(report).encode()):
+        # Numbers of NumPy, as a search for a batch size gives them, are no numbers for JSON.
+        if self._send(json.dumps(report, default=int).encode()):
             self._steps, self._seconds, self._longest_s, self._samples = 0, 0.0, 0.0, None
 
     def _send(self, data: bytes) -> bool:

@@ -1,10 +1,12 @@
 """Goal: steps arrive, each once; and a training never waits, never fails and needs nothing installed."""
 
+import copy
 import gc
 import importlib
 import json
 import math
 import os
+import pickle
 import socket
 import subprocess
 import sys
@@ -14,6 +16,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dutycycle.callbacks.pytorch import steps
@@ -120,6 +123,42 @@ def test_a_forked_child_does_not_tell_its_parents_steps_again(listener: Listener
     os.waitpid(child, 0)
     reporter.close()
     assert [one.steps for one in listener.heard()] == [1, 1]
+
+
+def test_a_reporter_that_was_made_before_the_fork_tells_of_the_child_that_trains(
+    listener: Listener, clock: Clock
+) -> None:
+    """As launchers do it that fork: of a notebook, or of Lightning's ``ddp_fork``."""
+    reporter = StepReporter("lightning", str(listener.path), clock)
+    steps_of(reporter, clock, 1.0, 0.1)
+    child = os.fork()
+    if child == 0:
+        reporter.begin()
+        steps_of(reporter, clock, 0.1, 0.1)
+        reporter.close()
+        os._exit(0)
+    os.waitpid(child, 0)
+    reporter.close()
+    assert [one.steps for one in listener.heard()] == [1, 2, 1]
+
+
+@pytest.mark.parametrize("steps_before", [0, 1])
+def test_a_reporter_is_carried_to_the_process_that_trains(
+    listener: Listener, clock: Clock, steps_before: int
+) -> None:
+    """As launchers do it that spawn, and Ray."""
+    made = StepReporter("huggingface", str(listener.path), clock)
+    steps_of(made, clock, *[1.0] * steps_before)
+    listener.heard()
+    script = "import pickle, sys; r = pickle.load(sys.stdin.buffer); r.begin(); r.step(); r.close()"
+    subprocess.run([sys.executable, "-c", script], input=pickle.dumps(made), check=True, cwd=ROOT)
+    assert [(one.loop, one.steps) for one in listener.heard()] == [("huggingface", 1)]
+
+
+def test_a_batch_size_may_be_a_number_of_numpy(listener: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SOCKET, str(listener.path))
+    assert list(steps("ab", batch_size=np.int64(32))) == ["a", "b"]  # type: ignore[arg-type]
+    assert {one.batch_size for one in listener.heard()} == {32}
 
 
 class Broken:
@@ -261,3 +300,20 @@ def test_a_step_of_hugging_face_has_the_samples_of_all_gpus_of_its_process(
     callback.on_step_end(arguments, SimpleNamespace(global_step=1), None)
     (report,) = listener.heard()
     assert (report.samples, report.batch_size) == (64, 64)
+    smaller = SimpleNamespace(global_step=1, train_batch_size=8)  # after ``auto_find_batch_size``
+    again: Any = type(callback)()
+    again.on_train_begin(arguments, smaller, None)
+    again.on_step_end(arguments, smaller, None)
+    (report,) = listener.heard()
+    assert (report.samples, report.batch_size) == (16, 16)
+
+
+def test_a_callback_of_keras_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As scikit-learn's ``clone`` does it with the callbacks of a wrapped model."""
+    callbacks = ModuleType("keras.callbacks")
+    callbacks.Callback = object  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "keras", ModuleType("keras"))
+    monkeypatch.setitem(sys.modules, "keras.callbacks", callbacks)
+    made: Any = importlib.import_module("dutycycle.callbacks.keras").StepTimes(batch_size=8)
+    monkeypatch.delitem(sys.modules, "dutycycle.callbacks.keras")
+    assert copy.deepcopy(made)._batch_size == 8

@@ -92,8 +92,7 @@ class DcgmDmonReader:
         ] = None
         measured = {name: value for name, value in figures.items() if name in _OF_A_SLICE}
         self.notes.unused = tuple(name for name in self.notes.unused if name != _ENGINE)
-        slice_row = Row(ts_ms, {"index": index, "mig": [{"uuid": f"MIG-{index}/{number}/0"} | measured]})
-        return [slice_row]
+        return [Row(ts_ms, {"index": index, "mig": [{"uuid": f"MIG-{index}/{number}/0"} | measured]})]
 
     def _read_heading(self, names: list[str]) -> None:
         self._columns = None

@@ -214,19 +214,13 @@ def _unwrapped(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
         if not begun and not line.isspace():
             begun, of_docker = True, _OF_DOCKER(line) is not None
             prefix = next((pattern for tells, pattern in _BEFORE_LINES if tells(line)), None)
+        text = line
         if of_docker:
-            yield number, _log_of_docker(line)
+            with suppress(ValueError, KeyError, TypeError):
+                text = str(json.loads(line)["log"])
         elif prefix is not None and (match := prefix.match(line)):
-            yield number, line[match.end() :]
-        else:
-            yield number, line
-
-
-def _log_of_docker(line: str) -> str:
-    try:
-        return str(json.loads(line)["log"])
-    except (ValueError, KeyError, TypeError):
-        return line
+            text = line[match.end() :]
+        yield number, text
 
 
 def _lines_of(text: io.TextIOWrapper, encoding: str) -> Iterator[str]:

@@ -168,9 +168,19 @@ class Clock:
         return text
 
     def _read_moment(self, text: str) -> tuple[datetime, str | None]:
-        """Return the moment as written, and the abbreviation of its zone where it has one."""
+        """Return the moment as written, and the abbreviation of its zone where it has one.
+
+        A time of day is the first such moment that is not before ``--start``, or not more than 12 h before
+        the last line: midnight has passed then. Raises ``ValueError`` for one without ``--start``.
+        """
         if _TIME_OF_DAY(text):
-            return self._on_day(text), None
+            if self._start_ms is None:
+                raise ValueError(f"{text!r} has no date: {_NO_START}")
+            padded = text.zfill(8) if text.count(":") == 2 else text.zfill(5)
+            before = self._last or datetime.fromtimestamp(self._start_ms / 1000, self._zone)
+            moment = datetime.combine(before.date(), datetime.fromisoformat(f"2000-01-01 {padded}").time())
+            has_passed = before.replace(tzinfo=None) - moment > timedelta(hours=12)
+            return moment + timedelta(days=has_passed), None
         year_first = _YEAR_FIRST(text)
         if year_first:
             text = "{}-{}-{}{}".format(*year_first.groups())
@@ -183,20 +193,6 @@ class Clock:
         without_space = named["time"] if named else re.sub(r" (?=[-+]\d\d(:?\d\d)?$)", "", text)
         moment = _read_iso(without_space, text)
         return (moment.replace(tzinfo=UTC) if zone in ("UTC", "GMT") else moment), zone
-
-    def _on_day(self, text: str) -> datetime:
-        """Return the first moment at this time of day that is not before ``--start`` or more than 12 h before
-        the last line: midnight has passed then. Raises ``ValueError`` without ``--start``."""
-        if self._start_ms is None:
-            raise ValueError(f"{text!r} has no date: {_NO_START}")
-        clock = datetime.fromisoformat(
-            f"2000-01-01 {text.zfill(8) if text.count(':') == 2 else text.zfill(5)}"
-        )
-        before = self._last or datetime.fromtimestamp(self._start_ms / 1000, self._zone)
-        moment = datetime.combine(before.date(), clock.time())
-        if before.replace(tzinfo=None) - moment > timedelta(hours=12):
-            moment += timedelta(days=1)
-        return moment
 
     def _in_zone(self, moment: datetime, text: str, abbreviation: str | None, subject: Hashable) -> datetime:
         first, second = (moment.replace(tzinfo=self._zone, fold=fold) for fold in (0, 1))

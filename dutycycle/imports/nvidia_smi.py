@@ -156,7 +156,25 @@ class TableReader:
             return []
         if self._part == "gpus":
             return self._read_gpu(cells)
-        return self._read_slice(cells) if self._part == "mig" else self._read_process(cells)
+        if self._part == "mig":
+            match = _SLICE(cells[0])
+            memory = _MEMORY(cells[1]) if len(cells) == 4 else None
+            if match is None or memory is None:
+                return []
+            part = {
+                "uuid": f"gpu-{match['index']}/gi-{match['gi']}/ci-{match['ci']}",
+                **self._values(mem_used_bytes=memory["used"] or "", mem_total_bytes=memory["total"] or ""),
+            }
+        else:
+            match = _PROCESS(cells[0])
+            if match is None:
+                return []
+            part = {
+                "name": read_words(match["name"]) or None,
+                **self._values(pid=match["pid"], mem_used_bytes=match["memory"] or ""),
+            }
+        known = {name: value for name, value in part.items() if value is not None}
+        return self._row({"index": int(match["index"]), self._part: [known]})
 
     def _read_gpu(self, cells: list[str]) -> list[Row]:
         match = _GPU(cells[0])
@@ -187,29 +205,6 @@ class TableReader:
             gpu_util_pct=cells[2].split()[0] if cells[2] else "",
         )
         return self._row(first_line | figures)
-
-    def _read_slice(self, cells: list[str]) -> list[Row]:
-        match = _SLICE(cells[0])
-        memory = _MEMORY(cells[1]) if len(cells) == 4 else None
-        if match is None or memory is None:
-            return []
-        device = {
-            "uuid": f"gpu-{match['index']}/gi-{match['gi']}/ci-{match['ci']}",
-            **self._values(mem_used_bytes=memory["used"] or "", mem_total_bytes=memory["total"] or ""),
-        }
-        mig = [{name: value for name, value in device.items() if value is not None}]
-        return self._row({"index": int(match["index"]), "mig": mig})
-
-    def _read_process(self, cells: list[str]) -> list[Row]:
-        match = _PROCESS(cells[0])
-        if match is None:
-            return []
-        process = {
-            "name": read_words(match["name"]) or None,
-            **self._values(pid=match["pid"], mem_used_bytes=match["memory"] or ""),
-        }
-        processes = [{name: value for name, value in process.items() if value is not None}]
-        return self._row({"index": int(match["index"]), "processes": processes})
 
     def _values(self, **texts: str) -> dict[str, Any]:
         cells = [(self._columns[field], text) for field, text in texts.items()]

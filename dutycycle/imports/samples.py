@@ -218,18 +218,6 @@ class Samples:
             self._told_faults[self._file, node, gpu.uuid] = (ts_ms, faults)
             self._fault_rows.append((ts_ms, node, gpu, faults))
 
-    def _add_fault_events(self) -> None:
-        """Add what happened to the GPUs, in the order of time."""
-        for ts_ms, node, gpu, faults in sorted(self._fault_rows, key=lambda row: row[0]):
-            pods = tuple(
-                HitPod(uid=given.pod_uid, namespace=given.namespace, name=given.pod)
-                for given in gpu.allocated or () if given.pod_uid is not None
-            )  # fmt: skip
-            named = {"uuid": gpu.uuid, "index": gpu.index, "model": gpu.model}
-            for event in self._faults.events(node, named, ts_ms, faults, pods or None):
-                self.add_record(TraceRecord(topic=self._events, key=node, payload=encode(event), ts_ms=ts_ms))
-        self._fault_rows.clear()
-
     def add_record(self, record: TraceRecord) -> None:
         """Take a record of something else than GPUs: it comes out as it is, in order of time."""
         self._sorting.add(replace(record, offset=self._sorting.count))
@@ -269,7 +257,15 @@ class Samples:
     def records(self, done: Callable[[], None]) -> Iterator[TraceRecord]:
         """Give all records; ``done`` is called after each row."""
         self.deal_out()
-        self._add_fault_events()
+        for ts_ms, name, gpu, faults in sorted(self._fault_rows, key=lambda row: row[0]):
+            pods = tuple(
+                HitPod(uid=given.pod_uid, namespace=given.namespace, name=given.pod)
+                for given in gpu.allocated or () if given.pod_uid is not None
+            )  # fmt: skip
+            named = {"uuid": gpu.uuid, "index": gpu.index, "model": gpu.model}
+            for event in self._faults.events(name, named, ts_ms, faults, pods or None):
+                self.add_record(TraceRecord(topic=self._events, key=name, payload=encode(event), ts_ms=ts_ms))
+        self._fault_rows.clear()
         intervals_ms = self.nodes()
         spans: dict[str, list[int]] = {}  # from the first to the last tick of each node
         seq = 0
@@ -360,7 +356,10 @@ class Samples:
         wanted = deal.gpus if deal.gpus > 1 else len(tick.gpus)
         if len(tick.gpus) == wanted or (is_last and len(tick.gpus) < wanted):
             for uuid, gpu in tick.gpus.items():
-                tick.gpus[uuid] = _with_memory_of_processes(gpu)
+                used = [process.mem_used_bytes for process in gpu.processes or ()]
+                if used and gpu.mem_used_bytes is None and None not in used:
+                    # A log of processes tells no other memory of the GPU.
+                    tick.gpus[uuid] = msgspec.structs.replace(gpu, mem_used_bytes=sum(filter(None, used)))
                 if (_NAMELESS if _NAMELESS in node.last_ms else uuid) in node.energy_doubts:
                     tick.gpus[uuid] = msgspec.structs.replace(tick.gpus[uuid], energy_j=None)
             yield tick
@@ -407,12 +406,3 @@ def _join_parts(gpu: Gpu, part: Gpu, later_ms: int) -> Gpu | None:
     if part.mig:
         changes["mig"] = (*(gpu.mig or ()), *part.mig)
     return msgspec.structs.replace(gpu, **changes)
-
-
-def _with_memory_of_processes(gpu: Gpu) -> Gpu:
-    """Return a GPU with the sum of its processes' memory, if it has no figure of its own and all of theirs
-    are known: a log of processes tells no other."""
-    used = [process.mem_used_bytes for process in gpu.processes or ()]
-    if not used or gpu.mem_used_bytes is not None or None in used:
-        return gpu
-    return msgspec.structs.replace(gpu, mem_used_bytes=sum(amount for amount in used if amount is not None))

@@ -7,7 +7,7 @@ left out, as in other logs (``contract.health.logged``). See nvidia-smi(1).
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from collectors.throttle import throttle_names
@@ -124,7 +124,12 @@ class SmiQueryReader:
         if path.startswith("mig device"):
             self._read_slice(path.removeprefix("mig device"), value)
         elif path.startswith("processes/process id"):
-            self._read_process(path.removeprefix("processes/process id"), value)
+            name = path.removeprefix("processes/process id")
+            field = {"": "pid", "/name": "name", "/used gpu memory": "mem_used_bytes"}.get(name)
+            if name == "":
+                self._processes.append({})
+            if field and self._processes and is_measured(value):
+                self._processes[-1][field] = value if field == "name" else self._amount(name, field, value)
         elif field := _FIGURES.get(path):
             amount = self._amount(path, field, value)
             if amount is not None:
@@ -162,39 +167,29 @@ class SmiQueryReader:
         elif self._slices and (field := _FIGURES.get(path.removeprefix("/"))) in _OF_A_SLICE:
             self._slices[-1][field] = self._amount(path, field, value)
 
-    def _read_process(self, path: str, value: str) -> None:
-        field = {"": "pid", "/name": "name", "/used gpu memory": "mem_used_bytes"}.get(path)
-        if path == "":
-            self._processes.append({})
-        if field and self._processes and is_measured(value):
-            self._processes[-1][field] = value if field == "name" else self._amount(path, field, value)
-
     def _amount(self, path: str, field: str, value: str) -> Any:
         column = self._columns.setdefault(f"{path} {field}", Column(path, field, None, self.notes))
         return column.read_value(_UNIT.sub("", value))
 
     def _take_rows(self) -> list[Row]:
-        try:
-            return list(self._rows()) if self._gpu else []
-        finally:
-            self._gpu, self._path, self._processes, self._slices = {}, [], [], []
-            self._errors.clear()
-
-    def _rows(self) -> Iterator[Row]:
+        """Take the rows of the GPU that ends here. Raises ``ValueError``; what it told is gone then, too."""
+        figures, processes, slices, counts = self._gpu, self._processes, self._slices, self._errors
+        self._gpu, self._path, self._processes, self._slices = {}, [], [], []
+        self._errors = defaultdict(int)
+        if not figures:
+            return []
         if self._ts_ms is None:
             raise ValueError("stands below no time (Timestamp : …) that can be read")
-        figures, uuid = dict(self._gpu), self._gpu["uuid"]
+        uuid = figures["uuid"]
         if "throttle" in figures:
             names = throttle_names(2**12 - 1)
             figures["throttle"] = tuple(name for name in names if name in figures["throttle"])
-        errors = {name: count for name, count in self._errors.items() if count or not name.endswith("ram")}
-        yield Row(self._ts_ms, figures | errors)
-        for process in self._processes:
-            yield Row(self._ts_ms, {"uuid": uuid, "processes": [process]})
-        for known in self._slices:
+        errors = {name: count for name, count in counts.items() if count or not name.endswith("ram")}
+        rows = [Row(self._ts_ms, figures | errors)]
+        rows += [Row(self._ts_ms, {"uuid": uuid, "processes": [process]}) for process in processes]
+        for known in slices:
             instances = [known.pop(f"/{kind} instance id", "0") for kind in ("gpu", "compute")]
             measured = {name: value for name, value in known.items() if value is not None}
-            yield Row(
-                self._ts_ms,
-                {"uuid": uuid, "mig": [{"uuid": f"MIG-{uuid}/{'/'.join(instances)}"} | measured]},
-            )
+            mig = {"uuid": f"MIG-{uuid}/{'/'.join(instances)}"} | measured
+            rows.append(Row(self._ts_ms, {"uuid": uuid, "mig": [mig]}))
+        return rows

@@ -154,10 +154,20 @@ class CsvReader:
         for (gpu, _, column), value in zip(heading.figures, read_cells(known, self.notes), strict=True):
             fields_of_gpus[gpu][column.field] = value
         shared = fields_of_gpus.pop(None, {})
-        ts_ms = self._read_time(heading, cells, shared)
-        node = shared.pop("node", None)
-        if node is not None:
-            node = _name_of(node)
+        day = shared.pop("date", None)
+        if "time" in heading.shared:
+            position, column = heading.shared["time"]
+            text = cells[position] if day is None else f"{day} {cells[position]}"
+            subject = tuple(shared.get(name) for name in _IDENTITY)
+            ts_ms = self._clock.read_ms(text, column.unit, subject)
+        else:
+            ts_ms = self._ticks.next_ms(shared.get("uuid", shared.get("index")))
+        machine, node = shared.pop("node", None), None
+        if machine is not None:
+            # Such as ``10.0.0.1:9400`` or ``Server 1``.
+            node = _NOT_IN_NAMES.sub("-", machine).strip("._-")
+            if not re.fullmatch(NAME_PATTERN, node):
+                raise ValueError(f"{machine!r} cannot name a node: give --node")
             self.notes.nodes.add(node)
         if fields_of_gpus:
             rows = [
@@ -174,24 +184,13 @@ class CsvReader:
         rows = [{name: value for name, value in row.items() if value is not None} for row in rows]
         for row in rows:
             complete(row)
-            self._take_held_shares(row, node, ts_ms)
+            gpu_on_node = f"{node} {row.get('uuid', row.get('index'))}"
+            for name in HELD_COUNTERS.keys() & row.keys():
+                # A counter of what held the clocks down becomes a share of the time.
+                share = self._held.share_pct(gpu_on_node, name, 1000 * row.pop(name), ts_ms)
+                if share is not None:
+                    row[HELD_COUNTERS[name]] = share
         return [Row(ts_ms, row, node) for row in rows]
-
-    def _take_held_shares(self, row: dict[str, Any], node: str | None, ts_ms: int) -> None:
-        """Put shares of the time in place of the counters of what held the clocks down."""
-        gpu = f"{node} {row.get('uuid', row.get('index'))}"
-        for name in HELD_COUNTERS.keys() & row.keys():
-            share = self._held.share_pct(gpu, name, 1000 * row.pop(name), ts_ms)
-            if share is not None:
-                row[HELD_COUNTERS[name]] = share
-
-    def _read_time(self, heading: Heading, cells: Sequence[str], shared: dict[str, object]) -> int:
-        day = shared.pop("date", None)
-        if "time" not in heading.shared:
-            return self._ticks.next_ms(shared.get("uuid", shared.get("index")))
-        position, column = heading.shared["time"]
-        text = cells[position] if day is None else f"{day} {cells[position]}"
-        return self._clock.read_ms(text, column.unit, tuple(shared.get(name) for name in _IDENTITY))
 
 
 def _check_identity(heading: Heading, fields: Mapping[str, object], cells: Sequence[str]) -> None:
@@ -202,12 +201,3 @@ def _check_identity(heading: Heading, fields: Mapping[str, object], cells: Seque
             columns = [heading.shared[name] for name in names if name in heading.shared]
             known_names = ", ".join(f"{column.name} {cells[position]!r}" for position, column in columns)
             raise ValueError(f"is of no known {what}: {known_names}")
-
-
-def _name_of(machine: str) -> str:
-    """Give the name of a node for what a column calls a machine, such as ``10.0.0.1:9400`` or ``Server 1``.
-    Raises ``ValueError``."""
-    node = _NOT_IN_NAMES.sub("-", machine).strip("._-")
-    if not re.fullmatch(NAME_PATTERN, node):
-        raise ValueError(f"{machine!r} cannot name a node: give --node")
-    return node

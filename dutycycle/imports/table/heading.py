@@ -136,20 +136,14 @@ class Heading:
         cells = split_cells(line, self.delimiter)
         while len(cells) > self.width and not cells[-1]:  # a script ends each line with a delimiter
             cells.pop()
-        if len(cells) > self.width:
-            cells = self._with_parts_of_seconds(cells)
+        if len(cells) > self.width and "time" in self.shared:
+            # A time may be cut at its comma, as Python's logging writes it: ``10:00:00,412``.
+            position = self.shared["time"][0]
+            time, parts = cells[position : position + 2]
+            if _TIME_BEFORE_PARTS(time) and _PARTS_OF_SECOND(parts):
+                cells[position : position + 2] = [f"{time}.{parts}"]
         if len(cells) > self.width and self.delimiter != _SPACES and '"' not in line:
             cells = self._with_whole_text(cells, line.split(self.delimiter))
-        return cells
-
-    def _with_parts_of_seconds(self, cells: list[str]) -> list[str]:
-        """Join a time that was cut at its comma, as Python's logging writes it: ``10:00:00,412``."""
-        if "time" not in self.shared:
-            return cells
-        position = self.shared["time"][0]
-        time, parts = cells[position : position + 2]
-        if _TIME_BEFORE_PARTS(time) and _PARTS_OF_SECOND(parts):
-            return [*cells[:position], f"{time}.{parts}", *cells[position + 2 :]]
         return cells
 
     def _with_whole_text(self, cells: list[str], raw: list[str]) -> list[str]:
@@ -274,8 +268,19 @@ class HeadingReader:
         for position, cell in enumerate(cells):
             # Of GPUtil ``id`` is the GPU's number, elsewhere as often the row's.
             meaning = read_meaning("gpu_id" if cell == "id" and "memoryUtil" in cells else cell)
-            if position not in chosen and meaning is not None and meaning.field not in chosen_fields:
-                meanings[position] = self._as_share(cell, meaning)
+            if position in chosen or meaning is None or meaning.field in chosen_fields:
+                continue
+            is_of_memory = is_share_of_memory(cell) or cell in self._whole.of_memory
+            if meaning.field == "mem_copy_util_pct" and is_of_memory:
+                meaning = replace(meaning, field="mem_used_pct")
+            if meaning.unit is None and cell in self._whole.shares:
+                remark = (
+                    f"{cell} has no unit and no value above 1, and is taken for a share of 1: if it is in "
+                    f"percent, give it: --columns {meaning.field}={cell}[%]"
+                )
+                self._notes.remarks[remark] = None
+                meaning = replace(meaning, unit="ratio")
+            meanings[position] = meaning
         _keep_one_run(cells, meanings, {meaning.run for meaning in chosen.values()} - {None})
         memory = {at: meaning for at, meaning in meanings.items() if meaning.field.startswith("mem_")}
         if any(meaning.names_gpu and meaning.field != "mem_copy_util_pct" for meaning in memory.values()):
@@ -284,21 +289,6 @@ class HeadingReader:
                 if not meaning.names_gpu and meaning.field not in chosen_fields:
                     del meanings[position]
         return meanings
-
-    def _as_share(self, name: str, meaning: Meaning) -> Meaning:
-        """Give the meaning of a column that no choice names, as its values tell it."""
-        if meaning.field == "mem_copy_util_pct" and (
-            is_share_of_memory(name) or name in self._whole.of_memory
-        ):
-            meaning = replace(meaning, field="mem_used_pct")
-        if meaning.unit is None and name in self._whole.shares:
-            remark = (
-                f"{name} has no unit and no value above 1, and is taken for a share of 1: if it is in "
-                f"percent, give it: --columns {meaning.field}={name}[%]"
-            )
-            self._notes.remarks[remark] = None
-            meaning = replace(meaning, unit="ratio")
-        return meaning
 
     def _make_columns(
         self, cells: Sequence[str], meanings: Mapping[int, Meaning], chosen: Set[int]

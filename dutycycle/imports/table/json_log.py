@@ -93,24 +93,21 @@ def _of_text(text: str, number: int) -> Iterator[tuple[int, str]]:
 def _of_value(value: Any, number: int) -> Iterator[tuple[int, str]]:
     if isinstance(value, list):
         lists = [part for part in value if isinstance(part, list)]
-        if len(lists) > 1 and lists == value:
-            yield from ((number, json.dumps(row) + "\n") for row in _rows_under_names(*lists))
+        if len(lists) <= 1 or lists != value:
+            for part in value:
+                yield from _of_value(part, number)
             return
-        for part in value:
-            yield from _of_value(part, number)
-        return
-    for record in _records(value):
+        # Rows under their names; one of another length is as it is.
+        names, *rows = lists
+        records: Iterable[Any] = (
+            dict(zip(names, cells, strict=True)) if len(cells) == len(names) else cells for cells in rows
+        )
+        if not all(isinstance(name, str) for name in names) or not any(map(read_meaning, names)):
+            records = [lists]  # each row alone would be wrong alike
+    else:
+        records = _records(value)
+    for record in records:
         yield number, json.dumps(record) + "\n"
-
-
-def _rows_under_names(names: list[Any], *rows: list[Any]) -> Iterator[Any]:
-    """Yield rows with their names; one of another length as it is, and where there are no names all together:
-    each row would be wrong alike."""
-    if not all(isinstance(name, str) for name in names) or not any(map(read_meaning, names)):
-        yield [names, *rows]
-        return
-    for cells in rows:
-        yield dict(zip(names, cells, strict=True)) if len(cells) == len(names) else cells
 
 
 def _records(value: Any) -> Iterator[Any]:
@@ -127,8 +124,19 @@ def _records(value: Any) -> Iterator[Any]:
         gpus = _pop(lists, lambda name, members: _LIST_OF_GPUS(_last(name)))
         timed = _pop(lists, lambda name, rows: not _has_time(flat) and _has_time(rows[0]))
         flat |= dict.fromkeys(lists)  # their names are told as those of what is not used
-        lines = chain(_of_hosts(hosts), _of_timed_lists(timed), _of_gpus(gpus))
-        for record in lines if hosts or gpus or timed else [{}]:
+        records: list[dict[str, Any]] = []
+        for name, members in hosts.items():
+            for place, member in enumerate(members):
+                records += _records(_of_host(member, f"{_last(name)}-{place}"))
+        nodes = _nodes_of_lists([name for name in timed if not _gpu_of_list(name)], timed)
+        for name, rows in timed.items():
+            known = nodes.get(name, {}) | _gpu_of_list(name)
+            records += [known | record for record in chain.from_iterable(map(_records, rows))]
+        nodes = _nodes_of_lists(list(gpus), gpus)
+        for name, members in gpus.items():
+            of_list = [_gpu_of_member(member, place) for place, member in enumerate(members)]
+            records += [nodes.get(name, {}) | of_gpu for of_gpu in of_list]
+        for record in records if hosts or gpus or timed else [{}]:
             yield from _of_each_place(flat | record)
 
 
@@ -152,26 +160,6 @@ def _of_each_place(record: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for place, cells in enumerate(zip(*lists.values(), strict=True)):
         number = {} if fields & {*_IDENTITY, "time"} else {"index": place}
         yield number | record | of_all | dict(zip(lists, cells, strict=True))
-
-
-def _of_hosts(hosts: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
-    for name, members in hosts.items():
-        for place, member in enumerate(members):
-            yield from _records(_of_host(member, f"{_last(name)}-{place}"))
-
-
-def _of_timed_lists(lists: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
-    nodes = _nodes_of_lists([name for name in lists if not _gpu_of_list(name)], lists)
-    for name, rows in lists.items():
-        for record in chain.from_iterable(map(_records, rows)):
-            yield nodes.get(name, {}) | _gpu_of_list(name) | record
-
-
-def _of_gpus(lists: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
-    nodes = _nodes_of_lists(list(lists), lists)
-    for name, members in lists.items():
-        for place, member in enumerate(members):
-            yield nodes.get(name, {}) | _gpu_of_member(member, place)
 
 
 def _last(name: str) -> str:
@@ -390,7 +378,11 @@ def read_cells(line: str, names: Iterable[str]) -> list[str]:
     """Give the values of a line in the order of ``names``, as text; empty where it has none. Raises
     ``ValueError``."""
     record = _record(line)
-    return [_text(record.get(name)) for name in names]
+    values = (record.get(name) for name in names)
+    return [
+        "" if value is None else value.strip() if isinstance(value, str) else json.dumps(value)
+        for value in values
+    ]
 
 
 def _record(line: str) -> Mapping[str, Any]:
@@ -402,7 +394,3 @@ def _record(line: str) -> Mapping[str, Any]:
     if isinstance(record, dict):
         return record
     raise ValueError(f"is no object of JSON, and so its values have no names: {line.strip()[:60]}")
-
-
-def _text(value: Any) -> str:
-    return "" if value is None else value.strip() if isinstance(value, str) else json.dumps(value)

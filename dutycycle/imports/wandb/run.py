@@ -191,14 +191,13 @@ def _counts_up(steps: list[Step]) -> bool:
 
 
 def _read_moment(content: bytes) -> Moment:
-    fields = _by_number(content)
-    stats = {_plain_name(name): text.strip('"') for name, text in _read_items(content, 3)}
-    labels = {name.partition(_LABEL)[2] for name, _ in _read_items(content, 3)}
-    return Moment(_checked_ms(_read_time_ms(_message(fields, 2))), stats, frozenset(labels - {""}))
-
-
-def _plain_name(name: str) -> str:
-    return name.partition(_LABEL)[0].removeprefix("system.").removeprefix("system/")
+    stats, labels = dict[str, str](), set[str]()
+    for name, text in _read_items(content, 3):
+        plain, _, label = name.partition(_LABEL)
+        stats[plain.removeprefix("system.").removeprefix("system/")] = text.strip('"')
+        labels.add(label)
+    ts_ms = _checked_ms(_read_time_ms(_message(_by_number(content), 2)))
+    return Moment(ts_ms, stats, frozenset(labels - {""}))
 
 
 def _checked_ms(ts_ms: int) -> int:

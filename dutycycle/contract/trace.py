@@ -57,20 +57,13 @@ def encode_line(record: TraceRecord) -> bytes:
     envelope["payload"] = (
         None if record.payload is None else record.payload.decode("utf-8", "surrogateescape")
     )
-    return _dumps(envelope) + b"\n"
-
-
-def _dumps(envelope: dict[str, Any]) -> bytes:
     try:
-        return orjson.dumps(envelope)
+        return orjson.dumps(envelope) + b"\n"
     except TypeError:  # bytes that are no UTF-8: shown as kcat does, with the replacement character
-        return orjson.dumps({name: _shown(value) for name, value in envelope.items()})
-
-
-def _shown(value: Any) -> Any:
-    if type(value) is not str:
-        return value
-    return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        for name, value in envelope.items():
+            if isinstance(value, str):
+                envelope[name] = value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        return orjson.dumps(envelope) + b"\n"
 
 
 class _Line(Struct):
@@ -133,30 +126,28 @@ class TraceWriter:
         self._stream: Any = None
 
     def __enter__(self) -> "TraceWriter":
-        with self._explained():
-            self._stream = self._open()
-        return self
-
-    def _open(self) -> Any:
         if self.path == "-":
-            return sys.stdout.buffer
+            self._stream = sys.stdout.buffer
+            return self
         file = Path(self.path)
         suffix = Path(file.name.removesuffix(".gz").removesuffix(".zst")).suffix.lower()
         if suffix in _OTHER_FORMATS:  # the name promises something else than JSON lines
             raise DutycycleError(
                 f"{file}: a trace is JSON lines, not {suffix[1:]}: name it .jsonl, .jsonl.gz or .jsonl.zst"
             )
-        if file.is_file() or not file.exists():  # a device or a pipe is written as it is
-            if file.is_file() and not self._overwrite:
-                raise DutycycleError(f"{self.path} is there already: give another name, or --force")
-            self._partial = file = file.with_name(f"{file.name}.partial")
-        if self._resume_at is None:
-            self._raw = file.open("wb")
-        else:
-            self._raw = file.open("r+b")
-            self._raw.truncate(self._resume_at)
-            self._raw.seek(self._resume_at)
-        return self._compressed(self._raw)
+        with self._explained():
+            if file.is_file() or not file.exists():  # a device or a pipe is written as it is
+                if file.is_file() and not self._overwrite:
+                    raise DutycycleError(f"{self.path} is there already: give another name, or --force")
+                self._partial = file = file.with_name(f"{file.name}.partial")
+            if self._resume_at is None:
+                self._raw = file.open("wb")
+            else:
+                self._raw = file.open("r+b")
+                self._raw.truncate(self._resume_at)
+                self._raw.seek(self._resume_at)
+            self._stream = self._compressed(self._raw)
+        return self
 
     def _compressed(self, raw: IO[bytes]) -> Any:
         if self.path.endswith(".gz"):

@@ -130,24 +130,18 @@ class ZstdReader(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         """Fill ``buffer``; 0 at the end of the last frame."""
         while not self._output:
-            if not self._step():
+            self._input = self._input or self._raw.read(_CHUNK)
+            if not self._input:
+                if self._frame is not None:
+                    raise EOFError("the file ends inside a frame")
                 return 0
+            if self._frame is None:
+                self._frame = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW).decompressobj()
+            self._output = memoryview(self._frame.decompress(self._input))
+            self._input = b""
+            if self._frame.eof:
+                self._input, self._frame = self._frame.unused_data, None
         count = min(len(buffer), len(self._output))
         buffer[:count] = self._output[:count]
         self._output = self._output[count:]
         return count
-
-    def _step(self) -> bool:
-        if not self._input:
-            self._input = self._raw.read(_CHUNK)
-        if not self._input:
-            if self._frame is not None:
-                raise EOFError("the file ends inside a frame")
-            return False
-        if self._frame is None:
-            self._frame = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW).decompressobj()
-        self._output = memoryview(self._frame.decompress(self._input))
-        self._input = b""
-        if self._frame.eof:
-            self._input, self._frame = self._frame.unused_data, None
-        return True

@@ -122,23 +122,20 @@ class TableWriter:
     def __exit__(self, failure: type[BaseException] | None, *_: object) -> None:
         try:
             if failure is None or issubclass(failure, TraceError):
-                self._publish()
+                self._pack()
+                for place in sorted(self._packs):
+                    self._write_file(place)
+                with self._explained():
+                    for old in self._out.glob("topic=*"):
+                        shutil.rmtree(old)
+                    for new in self._partial.iterdir():
+                        new.rename(self._out / new.name)
         finally:
             shutil.rmtree(self._partial, ignore_errors=True)
             if self._is_new and not any(self._out.iterdir()):
                 self._out.rmdir()
         for topic, count in self._unreadable.items():
             print(f"dutycycle: {count} of {topic} are not in the tables", file=sys.stderr)  # noqa: T201
-
-    def _publish(self) -> None:
-        self._pack()
-        for place in sorted(self._packs):
-            self._write_file(place)
-        with self._explained():
-            for old in self._out.glob("topic=*"):
-                shutil.rmtree(old)
-            for new in self._partial.iterdir():
-                new.rename(self._out / new.name)
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

@@ -220,14 +220,13 @@ class Backfill:
 
     def _chunk(self, end_ms: int) -> Chunk:
         start_ms = self._reached.next_ms
+        since_ms = start_ms - self._look_back_ms
         series = {
-            what: self._prometheus.history(
-                selector, start_ms - self._look_back_ms, end_ms, self._step_s, _ANSWER_S
-            )
+            what: self._prometheus.history(selector, since_ms, end_ms, self._step_s, _ANSWER_S)
             for what, selector in self._history.selectors.items()
         }
         if self._step_s is not None:
-            answers = self._step_answers(series, start_ms - self._look_back_ms, end_ms, self._step_s)
+            answers = self._step_answers(series, since_ms, end_ms, self._step_s)
             series = of_steps(series, answers, self._step_s, self._reader.vocabulary)
         if names := self._reader.vocabulary.without_help(series["gpus"]):
             self._reader.vocabulary.learn_help(self._prometheus.help_texts(names, _HELP_S))

@@ -127,7 +127,14 @@ def figures(processes: Iterable[TracedProcess], cycle: tuple[str, float] | None)
     if most is not None:
         process, loop = most
         several = sum(each.loop is not None and each.loop.steps > 0 for each in every) > 1
-        yield from _of_loop(process, f" of {process.name}" if several else "", loop, cycle)
+        of = f" of {process.name}" if several else ""
+        longest = "" if loop.longest_s is None else f", longest {loop.longest_s:.3g} s"
+        yield "Steps", f"{loop.steps}{of}, {digits(per_minute(loop))} a minute, as the training reports"
+        yield "Time of a step", f"{digits(process.step_s or 0.0)} s in the median{longest}"
+        if cycle is not None and (rate_of_steps := process.steps_per_s) is not None:
+            what, period_s = cycle
+            in_cycle = f"{period_s * rate_of_steps:.2f}"
+            yield "Steps in a cycle", f"{in_cycle} (the cycle of {what}, {digits(period_s)} s)"
         rates = (
             (*each.life, rate)
             for each in every
@@ -144,17 +151,6 @@ def figures(processes: Iterable[TracedProcess], cycle: tuple[str, float] | None)
         yield "Software", ", ".join(software_words(softwares[0]))
         if started := list(start_words(softwares[0])):
             yield "Started by", ", ".join(started)
-
-
-def _of_loop(
-    process: TracedProcess, of: str, loop: Loop, cycle: tuple[str, float] | None
-) -> Iterator[tuple[str, str]]:
-    longest = "" if loop.longest_s is None else f", longest {loop.longest_s:.3g} s"
-    yield "Steps", f"{loop.steps}{of}, {digits(per_minute(loop))} a minute, as the training reports"
-    yield "Time of a step", f"{digits(process.step_s or 0.0)} s in the median{longest}"
-    if cycle is not None and (rate := process.steps_per_s) is not None:
-        what, period_s = cycle
-        yield "Steps in a cycle", f"{period_s * rate:.2f} (the cycle of {what}, {digits(period_s)} s)"
 
 
 def per_minute(loop: Loop) -> float:

@@ -9,7 +9,7 @@ import orjson
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.log import ConsumerRecord
 from dutycycle.contract.topics import DEFAULT_PREFIX, SAMPLE_TOPICS, short_name
-from dutycycle.contract.trace import TraceError, TraceRecord
+from dutycycle.contract.trace import TraceError
 from dutycycle.contract.trace_reader import TraceReader
 
 _LATEST_MS = 2**63 - 1
@@ -77,19 +77,17 @@ class TraceSamples:
                     known = ", ".join(self._prefix + name for name in SAMPLE_TOPICS)
                     why = f"topic {record.topic!r:.120} is none of {known}; another prefix is given with "
                     self._refuse(TraceError(path, number, f"{why}--topic-prefix"))
-                elif (sample := self._sample(topic, number, record)) is not None:
-                    yield sample
+                    continue
+                moment_ms = _measured_ms(record.payload) if record.ts_ms is None else record.ts_ms
+                self._last_ms = self._last_ms if moment_ms is None else moment_ms
+                self.tally[topic] += 1
+                if topic in self._topics:
+                    offset = number - 1 if record.offset is None else record.offset
+                    yield ConsumerRecord(
+                        topic, record.partition, offset, record.key, record.payload, self._last_ms
+                    )
             self._before += Path(path).stat().st_size if self.size is not None else 0
             self._reader = None
-
-    def _sample(self, topic: str, number: int, record: TraceRecord) -> ConsumerRecord | None:
-        moment_ms = _measured_ms(record.payload) if record.ts_ms is None else record.ts_ms
-        self._last_ms = self._last_ms if moment_ms is None else moment_ms
-        self.tally[topic] += 1
-        if topic not in self._topics:
-            return None
-        offset = number - 1 if record.offset is None else record.offset
-        return ConsumerRecord(topic, record.partition, offset, record.key, record.payload, self._last_ms)
 
     def _refuse(self, error: TraceError) -> None:
         if self._tell is None:

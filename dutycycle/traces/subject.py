@@ -1,6 +1,6 @@
 """Finds whom a name means: the pods of a job, or one pod."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from dutycycle.contract.errors import DutycycleError, NotMeasuredError
@@ -29,8 +29,9 @@ def subject_of(
     """
     if job is not None:
         jobs_of_name = {
-            entry.job.uid: entry.job for entry in known if entry.job and job in _names_of_job(entry)
-        }
+            entry.job.uid: entry.job for entry in known
+            if entry.job and job in (entry.job.name, entry.job.uid, qualified(entry, entry.job.name))
+        }  # fmt: skip
         if len(jobs_of_name) > 1:
             names = {f"{qualified(entry, entry.job.name)} ({entry.job.uid})" for entry in known
                      if entry.job and entry.job.uid in jobs_of_name}  # fmt: skip
@@ -42,7 +43,13 @@ def subject_of(
     if len(names) > 1:
         raise DutycycleError(f"several pods are {pod!r}: {listed(sorted(names), NAMED)}: give the namespace")
     if not pods:
-        raise NotMeasuredError(_unknown(known, job, pod, where))
+        jobs = {qualified(entry, entry.job.name) for entry in known if entry.job}
+        there = {"job": (job, jobs), "pod": (pod, {qualified(entry, entry.name) for entry in known})}
+        asked = {what: names for what, (name, names) in there.items() if name is not None}
+        known_names = "; ".join(f"{what}s: {listed(sorted(names), NAMED)}" for what, names in asked.items())
+        raise NotMeasuredError(
+            f"no {' or '.join(asked)} {pod if job is None else job!r} in {where}; there are {known_names}"
+        )
     return TraceSubject(pods, None)
 
 
@@ -56,16 +63,3 @@ def the_one(pods: Collection[Pod]) -> tuple[str | None, str | None]:
 def qualified(pod: Pod, name: str) -> str:
     """Return the name with the namespace of the pod, if it has one."""
     return f"{pod.namespace}/{name}" if pod.namespace else name
-
-
-def _names_of_job(pod: Pod) -> tuple[str, ...]:
-    return () if pod.job is None else (pod.job.name, pod.job.uid, qualified(pod, pod.job.name))
-
-
-def _unknown(known: Iterable[Pod], job: str | None, pod: str | None, where: str) -> str:
-    jobs = {qualified(entry, entry.job.name) for entry in known if entry.job}
-    pods = {qualified(entry, entry.name) for entry in known}
-    there = {"job": (job, jobs), "pod": (pod, pods)}
-    asked = {what: names for what, (name, names) in there.items() if name is not None}
-    known_names = "; ".join(f"{what}s: {listed(sorted(names), NAMED)}" for what, names in asked.items())
-    return f"no {' or '.join(asked)} {pod if job is None else job!r} in {where}; there are {known_names}"

@@ -5,7 +5,7 @@ ever was: so neither the order of the parts nor a restart changes the last recor
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from math import isclose
@@ -89,21 +89,17 @@ def job_trends(ranks: Sequence[Rank], source: str, ts_ms: int) -> dict[str, Tren
     for metric in sorted(common):
         share = 1 / sum(weights) if metric.endswith("_pct") else None
         shares = [1.0 if share is None else gpus * share for gpus in weights]
-        together = _together([trend.metrics[metric] for trend in known], shares)
         full_ms = _first(getattr(state, _FULL[metric]) for _, state in ranks) if metric in _FULL else None
-        left_s = None if full_ms is None else max(full_ms - ts_ms, 0) / 1000
-        metrics[metric] = TrendMetric(
-            level=together.level,
-            slope_per_s=together.slope_per_s,
-            forecast=together.forecast,
-            exhausts_in_s=left_s,
+        metrics[metric] = replace(
+            _weighted_sum([trend.metrics[metric] for trend in known], shares),
+            exhausts_in_s=None if full_ms is None else max(full_ms - ts_ms, 0) / 1000,
         )
     return metrics
 
 
-def _together(trends: Sequence[TrendMetric], shares: Sequence[float]) -> TrendMetric:
-    """Return their weighted sum. The ranks rise and fall together, so the ends of their intervals are added,
-    too. The method is that of all ranks, or else ``blend``."""
+def _weighted_sum(trends: Sequence[TrendMetric], shares: Sequence[float]) -> TrendMetric:
+    """Return the sum of ``trends``, each times its share. The ranks rise and fall together, so the ends of
+    their intervals are added, too. The method is that of all ranks, or else ``blend``."""
 
     def total(values: Iterable[float]) -> float:
         return tidy(float(f"{sum(share * value for share, value in zip(shares, values, strict=True)):.6g}"))
@@ -149,25 +145,22 @@ class JobAnalyses:
 
     def records(self, subject: Subject, ranks: Sequence[Rank]) -> list[Emission]:
         """Return the records that say something else than those of their keys that were sent last."""
-        outs: list[Emission] = []
-        for out in self._all(subject, ranks):
-            name, digest = f"{out.topic} {out.key}", sha256(out.value or b"").hexdigest()[:_DIGITS]
-            if self.sent.get(name) != digest:
-                self.sent[name] = digest
-                outs.append(out)
-        return outs
-
-    def _all(self, subject: Subject, ranks: Sequence[Rank]) -> Iterator[ProducerRecord]:
+        records: list[ProducerRecord] = []
         if self.cycle_ms:
             ts_ms = max(self.cycle_ms, self.gone_ms)
-            cycle_of_job = job_cycle(ranks)
-            cycle_of_job = replace(
-                cycle_of_job, period_source=_steps(ranks, cycle_of_job.period_s)["period_source"]
-            )
-            cycle = Cycle(subject=subject, source="nvml", ts_ms=ts_ms, metrics={_UTIL: cycle_of_job})
-            yield ProducerRecord("cycles", source_key(subject, "nvml"), encode(cycle), ts_ms)
+            of_job = job_cycle(ranks)
+            of_job = replace(of_job, period_source=_steps(ranks, of_job.period_s)["period_source"])
+            cycle = Cycle(subject=subject, source="nvml", ts_ms=ts_ms, metrics={_UTIL: of_job})
+            records.append(ProducerRecord("cycles", source_key(subject, "nvml"), encode(cycle), ts_ms))
         for source in sorted(self.trend_ms):
             ts_ms = max(self.trend_ms[source], self.gone_ms)
             metrics = job_trends(ranks, source, ts_ms)  # none is said, too, once there were some
             trend = Trend(subject=subject, source=source, ts_ms=ts_ms, metrics=metrics)
-            yield ProducerRecord("trends", source_key(subject, source), encode(trend), ts_ms)
+            records.append(ProducerRecord("trends", source_key(subject, source), encode(trend), ts_ms))
+        outs: list[Emission] = []
+        for record in records:
+            name, digest = f"{record.topic} {record.key}", sha256(record.value or b"").hexdigest()[:_DIGITS]
+            if self.sent.get(name) != digest:
+                self.sent[name] = digest
+                outs.append(record)
+        return outs

@@ -6,13 +6,12 @@ thousands of ranks at most, so each is compared with its neighbours by length al
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from dutycycle.contract.records.derived import CycleMetric, OtherCycle
 from dutycycle.contract.records.parts import WorkloadState
-from streams.operators.columns.arrays import Bools, Floats, Ints
+from streams.operators.columns.arrays import Bools, Floats
 
 Rank = tuple[int, WorkloadState]
 """How many GPUs a pod of a job holds, and its state."""
@@ -29,24 +28,6 @@ OTHERS = 3
 """At most so many further cycles are said."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """Holds the cycles of all ranks, by rising length: each with its rank's GPUs, and whether it has
-    ``lasted``. Shape (n,) each."""
-
-    periods: Floats
-    confidences: Floats
-    gpus: Floats
-    since_ms: Ints
-    lasted: Bools
-
-    def where(self, chosen: Bools) -> "_Known":
-        return _Known(
-            self.periods[chosen], self.confidences[chosen], self.gpus[chosen], self.since_ms[chosen],
-            self.lasted[chosen],
-        )  # fmt: skip
-
-
 def job_cycle(ranks: Sequence[Rank]) -> CycleMetric:
     """Return the cycle that most of the ranks have, weighted by their GPUs and how sure they are, and further
     ones.
@@ -54,21 +35,30 @@ def job_cycle(ranks: Sequence[Rank]) -> CycleMetric:
     Of a job of one rank it is that rank's, once it has lasted. The period is the weighted median, the
     confidence the weighted mean, since when the median of those that have it.
     """
-    left = _known(ranks)
+    # All cycles by rising length: period, confidence, its rank's GPUs, since when, whether it has lasted.
+    rows = sorted(
+        (period_s, confidence, gpus, state.cycle_since_ms or 0, state.seen_ms >= at_ms)
+        for gpus, state in ranks
+        for (period_s, confidence), at_ms in zip(_cycles(state), lasted_ms(state), strict=True)
+    )
+    left = np.array(rows, np.float64).reshape(-1, 5)
     total = sum(gpus for gpus, _ in ranks)
     cyclic = sum(gpus for gpus, state in ranks if state.period_s is not None)
     enough = max(QUORUM * total, QUORUM_OF_OTHERS * cyclic)
     periods: list[tuple[float, float, int]] = []
-    while len(left.periods) and len(periods) <= OTHERS:
-        inside = _heaviest(left)
-        those = left.where(inside)
-        left = left.where(~inside)
+    while len(left) and len(periods) <= OTHERS:
+        inside = _heaviest(*left.T[:3])
+        lengths, confidences, of_gpus, since, lasted = left[inside].T
+        left = left[~inside]
         if periods:
-            counts = those.gpus.sum() > QUORUM_OF_OTHERS * total
+            counts = of_gpus.sum() > QUORUM_OF_OTHERS * total
         else:
-            counts = those.gpus.sum() > enough and those.lasted.any()
+            counts = of_gpus.sum() > enough and lasted.any()
         if counts:
-            periods.append(_middle(those))
+            sums = np.cumsum(confidences * of_gpus)
+            middle = min(int(np.searchsorted(sums, sums[-1] / 2)), len(sums) - 1)
+            confidence = round(float(np.average(confidences, weights=of_gpus)), 6)
+            periods.append((float(lengths[middle]), confidence, int(np.sort(since)[(len(since) - 1) // 2])))
     if not periods:
         return CycleMetric(cyclic=False)
     (period_s, confidence, since_ms), *others = periods
@@ -88,19 +78,6 @@ def lasted_ms(state: WorkloadState) -> list[int]:
     ]
 
 
-def _known(ranks: Sequence[Rank]) -> _Known:
-    rows = [
-        (period_s, confidence, gpus, state.cycle_since_ms or 0, state.seen_ms >= at_ms)
-        for gpus, state in ranks
-        for (period_s, confidence), at_ms in zip(_cycles(state), lasted_ms(state), strict=True)
-    ]
-    rows.sort()
-    table = np.array(rows, np.float64).reshape(-1, 5)
-    return _Known(
-        table[:, 0], table[:, 1], table[:, 2], table[:, 3].astype(np.int64), table[:, 4].astype(np.bool_)
-    )
-
-
 def _cycles(state: WorkloadState) -> list[tuple[float, float]]:
     if state.period_s is None:
         return []
@@ -108,21 +85,12 @@ def _cycles(state: WorkloadState) -> list[tuple[float, float]]:
     return [(state.period_s, state.confidence or 0.0), *others]
 
 
-def _heaviest(known: _Known) -> Bools:
-    """Tell which cycles are near the one that has most weight around it; of equals the shortest."""
-    sums = np.append(0.0, np.cumsum(known.confidences * known.gpus))
-    first = np.searchsorted(known.periods, known.periods * (1 - SAME), "left")
-    last = np.searchsorted(known.periods, known.periods * (1 + SAME), "right")
+def _heaviest(periods: Floats, confidences: Floats, gpus: Floats) -> Bools:
+    """Tell which of these cycles, of rising periods, are near the one that has most weight around it; of
+    equals the shortest."""
+    sums = np.append(0.0, np.cumsum(confidences * gpus))
+    first = np.searchsorted(periods, periods * (1 - SAME), "left")
+    last = np.searchsorted(periods, periods * (1 + SAME), "right")
     middle = int(np.argmax((sums[last] - sums[first]).round(6)))
-    places = np.arange(len(known.periods))
+    places = np.arange(len(periods))
     return np.asarray((places >= first[middle]) & (places < last[middle]))
-
-
-def _middle(known: _Known) -> tuple[float, float, int]:
-    """Return period, confidence and since when of cycles that are one."""
-    weights = known.confidences * known.gpus
-    sums = np.cumsum(weights)
-    place = int(np.searchsorted(sums, sums[-1] / 2))
-    confidence = float(np.average(known.confidences, weights=known.gpus))
-    since_ms = int(np.sort(known.since_ms)[(len(known.since_ms) - 1) // 2])
-    return float(known.periods[min(place, len(sums) - 1)]), round(confidence, 6), since_ms

@@ -90,19 +90,17 @@ class JobInsightOperator(Operator):
             return []
         self._changed = False
         self._parts = {part.pod_uid: part for part in _fresh(self._parts.values())}
-        now, before = self._now(), self._published
-        self._published, insight = now, now.insight
+        newest = max(self._parts.values(), key=lambda part: (part.ts_ms, part.pod_uid))
+        insight = job_insight(self._uid, self._parts.values(), self._latest.ms)
+        now = JobInsight(
+            job=replace(newest.job, role=None, replica=None, revision=None), namespace=newest.namespace,
+            insight=insight, state=job_state(self._parts.values()),
+        )  # fmt: skip
+        before, self._published = self._published, now
         outs: list[Emission] = [ProducerRecord("job-insights", self._uid, encode(now), insight.ts_ms)]
         if before is None or before.insight != insight:
             outs.append(ProducerRecord("insights", insight.subject.key, encode(insight), insight.ts_ms))
         return outs + self._analyses.records(insight.subject, _ranks(_counted(self._parts.values())))
-
-    def _now(self) -> JobInsight:
-        newest = max(self._parts.values(), key=lambda part: (part.ts_ms, part.pod_uid))
-        whole = replace(newest.job, role=None, replica=None, revision=None)
-        insight = job_insight(self._uid, self._parts.values(), self._latest.ms)
-        state = job_state(self._parts.values())
-        return JobInsight(job=whole, namespace=newest.namespace, insight=insight, state=state)
 
     def snapshot(self) -> Snapshot:
         """Return plain data."""
@@ -137,8 +135,10 @@ def _counted(parts: Iterable[JobInsightPart]) -> list[JobInsightPart]:
     """Return of each name the newest pod, if it has not ended; if all have, those that ended last."""
     by_name: dict[str, JobInsightPart] = {}
     for part in _fresh(parts):
-        known = by_name.get(part.pod_name)
-        by_name[part.pod_name] = part if known is None else max(known, part, key=_age)
+        by_name[part.pod_name] = max(
+            by_name.get(part.pod_name, part), part,
+            key=lambda pod: (pod.created_ms or 0, pod.ts_ms, pod.pod_uid),
+        )  # fmt: skip
     last = list(by_name.values())
     ended_ms = max(part.gone_ms or 0 for part in last)
     present = [part for part in last if part.gone_ms is None]
@@ -147,10 +147,6 @@ def _counted(parts: Iterable[JobInsightPart]) -> list[JobInsightPart]:
 
 def _newness(part: JobInsightPart) -> tuple[int, int, int, int]:
     return part.epoch or 0, part.ts_ms, part.gone_ms or 0, part.state.seen_ms if part.state else 0
-
-
-def _age(part: JobInsightPart) -> tuple[int, int, str]:
-    return part.created_ms or 0, part.ts_ms, part.pod_uid
 
 
 def job_insight(uid: str, every: Iterable[JobInsightPart], ts_ms: int) -> Insight:
@@ -242,19 +238,16 @@ def _evidence(parts: list[JobInsightPart]) -> dict[str, float]:
             by_name[name].append(value)
             gpus[name] += max(part.gpus, 1)
     all_gpus = sum(max(part.gpus, 1) for part in parts)
-    combined = {
-        name: three_digits(_together(name, by_name[name]))
-        for name in sorted(by_name)
-        if name not in _NOT_OF_A_JOB
-        and (name not in _OF_EVERY_POD or len(by_name[name]) == len(parts))
-        and (name in _MAXIMA or 2 * gpus[name] > all_gpus)
-    }
-    return {"pods": len(parts)} | combined
-
-
-def _together(name: str, values: list[float]) -> float:
-    if name in _OF_EVERY_POD:
-        return _OF_EVERY_POD[name](values)
-    if name in _MAXIMA:
-        return max(values)
-    return sum(values) if name in _SUMS else sum(values) / len(values)
+    evidence: dict[str, float] = {"pods": len(parts)}
+    for name, values in sorted(by_name.items()):
+        is_of_most = name in _MAXIMA or 2 * gpus[name] > all_gpus
+        if name in _NOT_OF_A_JOB or not is_of_most:
+            continue
+        if name in _OF_EVERY_POD:
+            if len(values) == len(parts):
+                evidence[name] = three_digits(_OF_EVERY_POD[name](values))
+        elif name in _MAXIMA:
+            evidence[name] = three_digits(max(values))
+        else:
+            evidence[name] = three_digits(sum(values) if name in _SUMS else sum(values) / len(values))
+    return evidence

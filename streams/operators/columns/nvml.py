@@ -187,7 +187,9 @@ class NvmlReader:
 
     def __init__(self, node: str) -> None:
         self._node = node
-        self._templates = Templates(NvmlSample, "nvml-samples", _cells_of, _bursts_of)
+        self._templates = Templates(
+            NvmlSample, "nvml-samples", _cells_of, lambda sample: [pairs for _, _, pairs in _bursts(sample)]
+        )  # fmt: skip
         self._shape: Any = None
         self._throttles: Any = None
         self._held_down: Floats = np.zeros(0)
@@ -222,7 +224,12 @@ class NvmlReader:
         cells = np.fromiter(_cells_of_columns(gpus, of_slices, of_processes, of_allocations), np.float64)
         if self._shape is None or shape[:_DEVICES] != self._shape[:_DEVICES]:
             self._measured = self._measured[:0]
-        if shape != self._shape or not counted <= self._counted or self._measures_more(cells):
+        if (
+            shape != self._shape
+            or not counted <= self._counted
+            # A metric has its first value among these cells.
+            or (~np.isnan(cells[self._value_cells]) & ~self._measured).any()
+        ):
             self._counted |= counted
             self._lay_out(sample.gpus, cells, len(of_slices[0]), len(of_processes[0]), len(allocations))
             self._shape = shape
@@ -254,12 +261,19 @@ class NvmlReader:
             record.cells, record.pairs, record.pair_ends, self._sampled_cells, self._interval_ms, self._plan,
             self._held_down, row,
         )  # fmt: skip
-        bursts = self._series_of(record.lists()) if record.pair_ends.size else ()
-        return TickRow(self._collector, record.seq, record.ts_ms, self._interval_ms, layout, row, bursts)
-
-    def _measures_more(self, cells: Floats) -> bool:
-        """Tell whether a metric has its first value among these cells."""
-        return bool((~np.isnan(cells[self._value_cells]) & ~self._measured).any())
+        # The driver's samples of each GPU, and of each pod that has one to itself (of its first).
+        bursts: list[tuple[Series, Floats]] = []
+        util: dict[int, Floats] = {}
+        if record.pair_ends.size:
+            for (gpu, metric), burst in zip(self._with_bursts, record.lists(), strict=True):
+                bursts.append((Series("gpu", self._uuids[gpu], metric), burst))
+                if metric == "gpu_util_pct":
+                    util[gpu] = burst
+            of_pods = {uid: util[gpu] for (uid, _), gpu in self._alone if gpu in util}
+            bursts += [(Series("pod", uid, "gpu_util_pct"), burst) for uid, burst in of_pods.items()]
+        return TickRow(
+            self._collector, record.seq, record.ts_ms, self._interval_ms, layout, row, tuple(bursts)
+        )
 
     def _lay_out(
         self, gpus: tuple[Gpu, ...], cells: Floats, slices: int, processes: int, allocations: int
@@ -302,20 +316,6 @@ class NvmlReader:
             of_pods[uid] = of_pods.get(uid, ()) + tuple(devices[row] for row in known if row >= len(gpus))
         self._layout = make_layout(series, tallies, plan.attribution, scopes, held, of_pods, begins, measured)
 
-    def _series_of(self, bursts: Sequence[Floats]) -> tuple[tuple[Series, Floats], ...]:
-        """Return the driver's samples of each GPU, and of each pod that has one to itself (of its first)."""
-        util: dict[int, Floats] = {}
-        bursts_of_gpus: list[tuple[Series, Floats]] = []
-        for (gpu, metric), burst in zip(self._with_bursts, bursts, strict=True):
-            bursts_of_gpus.append((Series("gpu", self._uuids[gpu], metric), burst))
-            if metric == "gpu_util_pct":
-                util[gpu] = burst
-        first = {uid: util[gpu] for (uid, _), gpu in self._alone if gpu in util}
-        return (
-            *bursts_of_gpus,
-            *((Series("pod", uid, "gpu_util_pct"), burst) for uid, burst in first.items()),
-        )
-
 
 def _bursts(sample: NvmlSample) -> Iterator[tuple[int, str, Pairs]]:
     """Yield the driver's samples that there are: of which GPU by position, of which metric."""
@@ -324,10 +324,6 @@ def _bursts(sample: NvmlSample) -> Iterator[tuple[int, str, Pairs]]:
             yield at, "gpu_util_pct", gpu.util_burst
         if gpu.power_burst:
             yield at, "power_w", gpu.power_burst
-
-
-def _bursts_of(sample: NvmlSample) -> list[Pairs]:
-    return [pairs_of_burst for _, _, pairs_of_burst in _bursts(sample)]
 
 
 def _cells_of(sample: NvmlSample) -> Cells:

@@ -262,26 +262,23 @@ class Templates(Generic[R]):
             return
         self._patience = 1 if self._fitted >= WORTH else min(2 * self._patience, MOST_PASSED)
         self._fitted = self._passed = 0
-        self._template = self._made(data, record)
-
-    def _made(self, data: bytes, record: R) -> _Template | None:
         if b"\\" in data or not data.isascii():
-            return None
+            return
         try:
             template = _Template(data, self._fields)
             template.bind(self._cells_of(decode(self._record_type, template.numbered(), self._topic)))
         except ValueError:  # a name stands where the record's type has none of that name
-            return None
+            return
         numbers = template.read(data)
-        return template if numbers is not None and self._is_read(numbers, record) else None
-
-    def _is_read(self, numbers: GapValues, record: R) -> bool:
-        """Tell whether what was read out of the text is what was decoded; lists may stand in another
-        order."""
-        cells, pairs = np.array([*self._cells_of(record)], np.float64), self._pairs_of(record)
-        return np.array_equal(numbers.cells, cells, equal_nan=True) and [
-            pairs_read.tolist() for pairs_read in numbers.lists()
-        ] == [[[*pair] for pair in pairs_known] for pairs_known in pairs]
+        if numbers is None:
+            return
+        # What is read out of the text has to be what was decoded; lists may stand in another order.
+        cells = np.array([*self._cells_of(record)], np.float64)
+        lists = [[[*pair] for pair in pairs] for pairs in self._pairs_of(record)]
+        if np.array_equal(numbers.cells, cells, equal_nan=True) and lists == [
+            pairs.tolist() for pairs in numbers.lists()
+        ]:
+            self._template = template
 
 
 class _Fields(NamedTuple):

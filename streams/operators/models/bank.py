@@ -1,6 +1,6 @@
 """Runs the models of one node: one of each for every subject that has its metrics."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import isnan
 from typing import Any
@@ -92,28 +92,23 @@ class ModelBank(NodeModels):
         if tick.interval_ms != self._interval_ms:  # horizons are counted in ticks
             self._running, self._interval_ms = {}, tick.interval_ms
         if tick.layout is not self._layout:
-            self._layout, self._cells = tick.layout, list(self._found(tick.layout.series))
+            # Which models each subject gets, and which columns they read.
+            self._layout, self._cells = tick.layout, []
+            columns = {series: column for column, series in enumerate(tick.layout.series)}
+            subjects = dict.fromkeys((series.kind, series.member) for series in columns)
+            for model in self._config.models:
+                for kind, member in subjects:
+                    wanted = [Series(kind, member, metric) for metric in model.metrics]
+                    if model.kind in (None, kind) and all(series in columns for series in wanted):
+                        place = model.name, kind, member
+                        self._cells.append((place, model, [columns[series] for series in wanted]))
         outs = [out for place, error in self._unstored for out in self._failed(place, tick.ts_ms, error)]
         self._unstored = []
-        for place, model, columns in self._cells:
-            row = tick.values[columns].tolist()
+        for place, model, of_model in self._cells:
+            row = tick.values[of_model].tolist()
             if not any(map(isnan, row)):
                 outs += self._learn(place, model, row, tick.ts_ms)
         return outs
-
-    def _found(self, series: Sequence[Series]) -> Iterator[tuple[Place, Model, list[int]]]:
-        """Yield the models that each subject gets, and the columns that they read."""
-        columns = {column_series: column for column, column_series in enumerate(series)}
-        subjects = dict.fromkeys((column_series.kind, column_series.member) for column_series in series)
-        for model in self._config.models:
-            for kind, member in subjects:
-                wanted = [Series(kind, member, metric) for metric in model.metrics]
-                if model.kind in (None, kind) and all(wanted_series in columns for wanted_series in wanted):
-                    yield (
-                        (model.name, kind, member),
-                        model,
-                        [columns[wanted_series] for wanted_series in wanted],
-                    )
 
     def _learn(self, place: Place, model: Model, row: list[float], ts_ms: int) -> list[Emission]:
         running = self._running.get(place)
@@ -173,9 +168,15 @@ class ModelBank(NodeModels):
         """Return forecasts and scores, as of the last tick at ``ts_ms``; none of what it did not measure."""
         outs: list[Emission] = []
         for place, running in self._running.items():
+            model, subject = running.model, subject_of(self._node, *place[1:])
             if running.scores is not None:
-                outs.append(self._score(place, running, running.scores))
+                newest, largest, at_ms, count = running.scores
                 running.scores = None
+                score = ModelScore(
+                    subject=subject, source=self._source, model=model.name, metrics=model.metrics,
+                    ts_ms=running.ts_ms, score=tidy(newest), max=tidy(largest), at_ms=at_ms, count=count,
+                )  # fmt: skip
+                outs.append(ProducerRecord("model-scores", subject.key, encode(score), running.ts_ms))
             if running.role is None or running.ts_ms != ts_ms:
                 continue
             try:
@@ -184,28 +185,14 @@ class ModelBank(NodeModels):
                 outs += self._failed(place, ts_ms, error)
                 continue
             if values:
-                outs.append(self._forecast(place, running.model, values, ts_ms))
+                points = zip(map(tidy, self._config.horizons_s), map(tidy, values), strict=True)
+                forecast = ModelForecast(
+                    subject=subject, source=self._source, model=model.name, metric=model.metrics[0],
+                    ts_ms=ts_ms,
+                    forecast=tuple(ModelPoint(horizon_s=ahead_s, value=value) for ahead_s, value in points),
+                )  # fmt: skip
+                outs.append(ProducerRecord("model-forecasts", subject.key, encode(forecast), ts_ms))
         return outs
-
-    def _score(
-        self, place: Place, running: _Running, scores: tuple[float, float, int, int]
-    ) -> ProducerRecord:
-        newest, largest, at_ms, count = scores
-        subject = subject_of(self._node, *place[1:])
-        record = ModelScore(
-            subject=subject, source=self._source, model=running.model.name, metrics=running.model.metrics,
-            ts_ms=running.ts_ms, score=tidy(newest), max=tidy(largest), at_ms=at_ms, count=count,
-        )  # fmt: skip
-        return ProducerRecord("model-scores", subject.key, encode(record), running.ts_ms)
-
-    def _forecast(self, place: Place, model: Model, values: list[float], ts_ms: int) -> ProducerRecord:
-        subject = subject_of(self._node, *place[1:])
-        points = zip(map(tidy, self._config.horizons_s), map(tidy, values), strict=True)
-        record = ModelForecast(
-            subject=subject, source=self._source, model=model.name, metric=model.metrics[0], ts_ms=ts_ms,
-            forecast=tuple(ModelPoint(horizon_s=horizon_s, value=value) for horizon_s, value in points),
-        )  # fmt: skip
-        return ProducerRecord("model-forecasts", subject.key, encode(record), ts_ms)
 
     def retain(self, members: set[str]) -> None:
         """Forget the subjects that are not among ``members``."""
@@ -213,25 +200,20 @@ class ModelBank(NodeModels):
 
     def snapshot(self) -> Snapshot:
         """Return plain data."""
-        running = [
-            [
+        rows: list[list[Any]] = []
+        for place, running in self._running.items():
+            state = None
+            try:
+                state = None if running.role is None else running.role.snapshot()
+            except Exception as error:  # noqa: BLE001 - the model is dropped: what is built in keeps its state
+                running.role = None
+                self._unstored.append((place, error))
+            rows.append([
                 list(place), self._identity(running.model), running.ts_ms, running.ticks,
                 running.failures, running.resume_ms,
-                None if running.scores is None else list(running.scores), self._state(place, running),
-            ]
-            for place, running in self._running.items()
-        ]  # fmt: skip
-        return {"interval_ms": self._interval_ms, "running": running}
-
-    def _state(self, place: Place, running: _Running) -> dict[str, Any] | None:
-        if running.role is None:
-            return None
-        try:
-            return running.role.snapshot()
-        except Exception as error:  # noqa: BLE001 - the model is dropped: what is built in keeps its state
-            running.role = None
-            self._unstored.append((place, error))
-            return None
+                None if running.scores is None else list(running.scores), state,
+            ])  # fmt: skip
+        return {"interval_ms": self._interval_ms, "running": rows}
 
     def _identity(self, model: Model) -> list[Any]:
         """Return what a state has to be of: with other figures it is another model's."""

@@ -172,35 +172,31 @@ class GpuMeter:
 
     def add(self, block: TickBlock, seconds: Floats) -> None:
         """Add ticks; each counts for its ``seconds``."""
-        layout = block.layout
-        if layout is not self._layout:
-            self._lay_out(layout)
+        if block.layout is not self._layout:
+            # Lay out rows anew, for other GPUs, pods or processes than before, or another hour.
+            held = block.layout.holdings
+            if held is None:
+                raise ValueError("ticks of GPUs say who has them")
+            for holding in held.rows:
+                key = holding.pod_uid, holding.gpu
+                self._models[holding.gpu] = holding.model
+                self._words[key] = less_sure(self._words.get(key), holding.attribution)
+                if holding.pod_uid:
+                    self._origins[key] = less_sure(self._origins.get(key), holding.attribution)
+                if holding.gpu not in self._gpus:
+                    self._gpus[holding.gpu] = len(self._gpus)
+                    self._wholes = np.vstack((self._wholes, np.zeros(_OF_GPU)))
+                    self._wholes[-1, [_LAST_J, _BEFORE_J, _TOLD_MS]] = np.nan
+            slots = np.array([self._gpus[holding.gpu] for holding in held.rows[: len(held.gpus)]], np.int64)
+            rows = self._hour.rows([(holding.pod_uid, holding.gpu) for holding in held.rows])
+            untouched = np.array([holding.is_untouched for holding in held.rows], np.int64)
+            self._plan = slots, rows, untouched, held.gpus, held.devices, held.weights, held.holders
+            self._layout = block.layout
         limits_w = np.ascontiguousarray(block.facts[:, ::GPU_FACTS])
         _add(
             self._hour.figures, block.values, block.tallies, limits_w, block.times, block.interval_ms,
             seconds, self._wholes, *self._plan,
         )  # fmt: skip
-
-    def _lay_out(self, layout: Layout) -> None:
-        """Lay out rows anew, for other GPUs, pods or processes than before, or another hour."""
-        held = layout.holdings
-        if held is None:
-            raise ValueError("ticks of GPUs say who has them")
-        for holding in held.rows:
-            key = holding.pod_uid, holding.gpu
-            self._models[holding.gpu] = holding.model
-            self._words[key] = less_sure(self._words.get(key), holding.attribution)
-            if holding.pod_uid:
-                self._origins[key] = less_sure(self._origins.get(key), holding.attribution)
-            if holding.gpu not in self._gpus:
-                self._gpus[holding.gpu] = len(self._gpus)
-                self._wholes = np.vstack((self._wholes, np.zeros(_OF_GPU)))
-                self._wholes[-1, [_LAST_J, _BEFORE_J, _TOLD_MS]] = np.nan
-        slots = np.array([self._gpus[holding.gpu] for holding in held.rows[: len(held.gpus)]], np.int64)
-        rows = self._hour.rows([(holding.pod_uid, holding.gpu) for holding in held.rows])
-        untouched = np.array([holding.is_untouched for holding in held.rows], np.int64)
-        self._plan = slots, rows, untouched, held.gpus, held.devices, held.weights, held.holders
-        self._layout = layout
 
     def changed(self, *, keep: bool = False) -> tuple[GpuHour, ...]:
         """Return the rows that changed since they were written: see ``HourTable``."""

@@ -56,22 +56,21 @@ def add_settings(parser: argparse.ArgumentParser, names: Collection[str]) -> Non
     for name in dict.fromkeys(names):
         field, parse = by_name[name], by_name[name].metadata["parse"]
         default = "" if field.default in (None, "", ()) else f" (default: {_shown(name, field.default)})"
+        # What the help says that a setting may be, and the shell completes
+        values: dict[str, Any] = {
+            "metavar": _METAVARS.get(parse) or _METAVARS.get(type(field.default), "VALUE")
+        }
+        if isinstance(parse, parsers.Choice):
+            values = {"choices": parse.allowed}
+        elif name.endswith("_bytes"):
+            values = {"metavar": "SIZE"}
         group.add_argument(
             "--" + name.replace("_", "-"),
             dest=_PREFIX + name,
             help=str(field.metadata["help"]).replace("%", "%%") + default,
-            **_values(name, parse, field.default),
+            **values,
             **({} if field.metadata["bare"] is None else {"nargs": "?", "const": field.metadata["bare"]}),
         )
-
-
-def _values(name: str, parse: parsers.Parser, default: object) -> dict[str, Any]:
-    """Return what the help says that a setting may be, and the shell completes."""
-    if isinstance(parse, parsers.Choice):
-        return {"choices": parse.allowed}
-    if name.endswith("_bytes"):
-        return {"metavar": "SIZE"}
-    return {"metavar": _METAVARS.get(parse) or _METAVARS.get(type(default), "VALUE")}
 
 
 def add_containers(parser: argparse.ArgumentParser) -> None:

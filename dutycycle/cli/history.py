@@ -73,17 +73,15 @@ def range_of(args: argparse.Namespace) -> "Range":
     from dutycycle.traces.backfill import Range  # here, not above: --help need not wait for it
 
     start_ms, end_ms = since_until(args)
-    step_s = _step_s(args.step)
+    step_s: int | None = None
+    if args.step is not None:
+        step_s = int(args.step)
+        if step_s != args.step or not _LEAST_STEP_S <= step_s <= _MOST_STEP_S:
+            raise SettingError(
+                f"--step {args.step:g}s: expected whole seconds, from {_LEAST_STEP_S} to {_MOST_STEP_S}"
+            )
     grid_ms = 1000 * (step_s or 1)
     given = ("--since", args.since, "--until", args.until or "now", "--step", f"{step_s or 'every'}")
     return Range(
         start_ms=start_ms // grid_ms * grid_ms, end_ms=end_ms // grid_ms * grid_ms, step_s=step_s, given=given
     )
-
-
-def _step_s(step: float | None) -> int | None:
-    if step is not None and (step != int(step) or not _LEAST_STEP_S <= step <= _MOST_STEP_S):
-        raise SettingError(
-            f"--step {step:g}s: expected whole seconds, from {_LEAST_STEP_S} to {_MOST_STEP_S}"
-        )
-    return None if step is None else int(step)

@@ -98,7 +98,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"dutycycle: {name} is no setting; did you mean {resembles}?", file=sys.stderr)  # noqa: T201
         return command_module(args.command).run(args, settings)
     except ModuleNotFoundError as error:
-        return _say(_not_installed(error), 1)
+        package = (error.name or "").partition(".")[0]
+        if not package or package in sys.modules:  # it is there, and a part of it is not
+            raise
+        return _say(NotInstalledError(package), 1)
     except SettingError as error:
         return _say(error, 2)
     except DutycycleError as error:
@@ -111,14 +114,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _say(f"{where}{error.strerror or error}", 1)
     except KeyboardInterrupt:
         return _say("interrupted", 1)
-
-
-def _not_installed(error: ModuleNotFoundError) -> NotInstalledError:
-    """Return what to install for a package that only some commands need. Raises an error of another cause."""
-    package = (error.name or "").partition(".")[0]
-    if not package or package in sys.modules:  # it is there, and a part of it is not
-        raise error
-    return NotInstalledError(package)
 
 
 _MOMENTS = ("--from", "--to", "--since", "--until")

@@ -48,7 +48,12 @@ def candidates(words: Sequence[str]) -> list[str]:
 def _possible(before: Sequence[str], current: str) -> Iterable[str]:
     if before and before[-1] in _TAKES_VALUE:
         return _VALUES.get(before[-1], ())
-    given = [word for at, word in enumerate(before) if not _is_flag(before, at)]
+    # Neither flags nor their values
+    given = [
+        word
+        for word_before, word in zip(["", *before], before, strict=False)
+        if not word.startswith("-") and word_before not in _TAKES_VALUE
+    ]
     if not given:
         return _COMMANDS
     if current.startswith("-"):
@@ -58,10 +63,6 @@ def _possible(before: Sequence[str], current: str) -> Iterable[str]:
     if given == ["health"]:
         return ()
     return _names(before) if len(given) == (2 if given[0] == "top" else 1) else ()
-
-
-def _is_flag(words: Sequence[str], at: int) -> bool:
-    return words[at].startswith("-") or (at > 0 and words[at - 1] in _TAKES_VALUE)
 
 
 def _names(before: Sequence[str]) -> Iterable[str]:

@@ -81,7 +81,12 @@ class Jobs:
                 for meta in self.api.list(kind, namespace, selector):
                     self.there += 1
                     annotations = ours(meta.get("annotations"), self.prefix)
-                    if annotations and not _is_copied(kind, meta):
+                    owners = meta.get("ownerReferences", [])
+                    # Kubernetes copies the annotations of a Deployment to its ReplicaSets.
+                    is_copied = kind.name == "ReplicaSet" and any(
+                        owner.get("kind") == "Deployment" for owner in owners
+                    )
+                    if annotations and not is_copied:
                         yield AnnotatedJob(kind, meta, annotations)
                 listed = True
             except ForbiddenError as error:
@@ -145,12 +150,6 @@ class Jobs:
                 self.failed.append(error)
                 continue
             yield AnnotatedJob(kind, meta, ours(meta.get("annotations"), self.prefix))
-
-
-def _is_copied(kind: Kind, meta: Metadata) -> bool:
-    """Tell whether Kubernetes copied the annotations: a Deployment's go on to its ReplicaSets."""
-    owners = meta.get("ownerReferences", [])
-    return kind.name == "ReplicaSet" and any(owner.get("kind") == "Deployment" for owner in owners)
 
 
 def job_and_word(text: str) -> tuple[str, str]:

@@ -92,8 +92,7 @@ def show_why_node(api: Api, args: argparse.Namespace) -> None:
     age = sample.text(samples.now_ms, " ago") if sample.at_ms is not None else None
     reason = samples.problem or "the node has no heartbeat"
     print(f"node {meta['name']}")  # noqa: T201
-    lines = [*_gpus(annotations), *_health(annotations), *_users(pods, problem)]
-    for name, text in (*lines, ("last sample", age or f"not known: {reason}")):
+    for name, text in (*_lines(annotations, pods, problem), ("last sample", age or f"not known: {reason}")):
         sys.stdout.write(f"  {name:<12} {text}\n")
 
 
@@ -113,12 +112,24 @@ def _pods(api: Api, meta: Metadata, prefix: str) -> tuple[list[_PodOfNode], str 
     return pods, None
 
 
-def _gpus(annotations: Json) -> Iterator[tuple[str, str]]:
+def _lines(annotations: Json, pods: list[_PodOfNode], problem: str | None) -> Iterator[tuple[str, str]]:
+    """Yield what the node's GPUs do, each that is not in order, and who uses them; ``problem``: why the pods
+    cannot be told."""
     static, gpus = of_node(annotations)
     kinds = [str(static[name]) for name in ("model", "mem_size") if name in static]
     yield "GPUs", " ".join([str(static.get("count", len(gpus))), *kinds])
     for gpu in gpus:
         yield f"GPU {gpu.index}", "; ".join(_of_gpu(gpu)) or "nothing is measured"
+    level, reason = annotations.get(GPU_HEALTH), annotations.get(GPU_HEALTH_REASON)
+    yield "health", level if isinstance(level, str) else "not known: its collector does not read it"
+    for sentence in reason.split("\n") if isinstance(reason, str) else ():
+        yield "", sentence
+    if problem is not None:
+        yield "pods", f"not known: {problem}"
+        return
+    yield "pods", f"{len(pods)} with figures" if pods else "none that carries figures"
+    for pod in pods:
+        yield "", str(pod)
 
 
 def _of_gpu(gpu: GpuNow) -> Iterator[str]:
@@ -142,20 +153,3 @@ def _of_gpu(gpu: GpuNow) -> Iterator[str]:
         known = [form.format(text) for form, text in figures.items() if text != output.DASH]
         if known:
             yield ", ".join(known)
-
-
-def _health(annotations: Json) -> Iterator[tuple[str, str]]:
-    """Yield a line for each GPU that is not in order; ``sentence`` names it."""
-    level, reason = annotations.get(GPU_HEALTH), annotations.get(GPU_HEALTH_REASON)
-    yield "health", level if isinstance(level, str) else "not known: its collector does not read it"
-    for line in reason.split("\n") if isinstance(reason, str) else ():
-        yield "", line
-
-
-def _users(pods: list[_PodOfNode], problem: str | None) -> Iterator[tuple[str, str]]:
-    if problem is not None:
-        yield "pods", f"not known: {problem}"
-        return
-    yield "pods", f"{len(pods)} with figures" if pods else "none that carries figures"
-    for pod in pods:
-        yield "", str(pod)

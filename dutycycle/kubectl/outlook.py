@@ -33,7 +33,16 @@ def outlook(annotations: Json, now_ms: int) -> dict[str, str]:
         with suppress(ValueError):
             at_ms = unix_ms(str(annotations.get(key)))
             full.append(f"{words} in {output.format_age((at_ms - now_ms) / 1000)}")
-    lines = {"cycle": _cycle(annotations), "forecast": ", ".join(forecasts), "full": ", ".join(full)}
+    period_s, sure = annotations.get(keys.CYCLE_PERIOD), annotations.get(keys.CYCLE_CONFIDENCE)
+    cycle = ""
+    if type(period_s) in (int, float):
+        cycle = f"{period_s:g}s" + (f", {100 * sure:.0f}% sure" if isinstance(sure, int | float) else "")
+        steps = annotations.get(keys.CYCLE_STEPS)
+        if annotations.get(keys.CYCLE_SOURCE) is not None:
+            cycle += ", as the training reports"
+        elif isinstance(steps, int | float) and steps != 1:
+            cycle += f", {steps:g} steps"
+    lines = {"cycle": cycle, "forecast": ", ".join(forecasts), "full": ", ".join(full)}
     return {name: text for name, text in lines.items() if text}
 
 
@@ -62,14 +71,3 @@ def trials(annotations: Json) -> Iterator[tuple[str, str]]:
         yield "trials", f"best: {best}" if isinstance(best, str) else "which is best is not known"
         for name, text in figures.items():
             yield "", f"{name}: {text}"
-
-
-def _cycle(annotations: Json) -> str:
-    period_s, sure = annotations.get(keys.CYCLE_PERIOD), annotations.get(keys.CYCLE_CONFIDENCE)
-    if type(period_s) not in (int, float):
-        return ""
-    shown = f"{period_s:g}s" + (f", {100 * sure:.0f}% sure" if isinstance(sure, int | float) else "")
-    steps, source = annotations.get(keys.CYCLE_STEPS), annotations.get(keys.CYCLE_SOURCE)
-    if source is not None:
-        return f"{shown}, as the training reports"
-    return shown + (f", {steps:g} steps" if isinstance(steps, int | float) and steps != 1 else "")

@@ -190,7 +190,7 @@ def _of_processes(annotations: Json) -> Iterator[str]:
     if untouched_h := annotations.get(GPU_UNTOUCHED):
         yield f"untouched    {untouched_h} GPU-hours held without a process on them"
     if words := attribution(annotations):
-        yield f"attribution  {_joined(f'GPU {index} {word}' for index, word in words.items())}"
+        yield f"attribution  {', '.join(f'GPU {index} {word}' for index, word in words.items())}"
 
 
 def _last_sample(subject: _AskedSubject) -> str:

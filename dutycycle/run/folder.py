@@ -1,11 +1,16 @@
-"""Knows where a run leaves its report and its trace, and how it says so."""
+"""Knows where a run leaves its report and its trace, writes the report there, and says so."""
 
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.errors import DutycycleError, NotInstalledError
 from dutycycle.contract.settings.folders import state_folder
+
+if TYPE_CHECKING:
+    from dutycycle.report.page import Report
 
 TRACE, PAGE, PROFILE = "trace.jsonl.zst", "report.html", "nsys.nsys-rep"
 
@@ -39,3 +44,22 @@ def say_where(folder: Path) -> None:
     for name, path in (("Report", folder / PAGE), ("Trace", folder / TRACE), ("Profile", folder / PROFILE)):
         if path.exists():
             say(f"  {name:<22} {path}")
+
+
+def conclude(make: Callable[[], "Report"], folder: Path) -> str | None:
+    """Make a report, say its figures and write it into ``folder``. Return why there is none, which is no
+    failure of the run."""
+    try:
+        # Here, not above: they take a second to import, and the run need not wait for it.
+        from dutycycle.report.build import write_report
+        from dutycycle.run.summary import figures_of
+
+        report = make()
+        for line in figures_of(report):
+            say(line)
+        write_report(report, folder / PAGE)
+    except ModuleNotFoundError as error:
+        return f"no report: {NotInstalledError(error.name or str(error))}"
+    except (DutycycleError, OSError) as error:
+        return f"no report: {error}"
+    return None

@@ -12,10 +12,9 @@ from dutycycle.callbacks.reporter import SOCKET
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.run.command import CannotStartError, Command, Ended
-from dutycycle.run.folder import TRACE, run_folder, say, say_where
+from dutycycle.run.folder import TRACE, conclude, run_folder, say, say_where
 from dutycycle.run.measuring import Measuring
 from dutycycle.run.nsys import Nsys
-from dutycycle.run.report import conclude
 
 if TYPE_CHECKING:
     from dutycycle.report.page import Report

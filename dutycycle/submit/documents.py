@@ -149,15 +149,12 @@ def read_documents(files: Sequence[str], *, templates: bool = False) -> list[Man
     return documents
 
 
-def _decode(content: bytes) -> str:
-    """Decode a file; ``kubectl get -o yaml > FILE`` of PowerShell makes one in UTF-16."""
-    return content.decode(encoding_by_mark(content) or "utf-8")
-
-
 def _of_file(file: str) -> Iterator[ManifestDocument]:
     name = "standard input" if file == "-" else file
     try:
-        text = sys.stdin.read() if file == "-" else _decode(Path(file).read_bytes())
+        content = b"" if file == "-" else Path(file).read_bytes()
+        # kubectl get -o yaml > FILE of PowerShell makes one in UTF-16.
+        text = sys.stdin.read() if file == "-" else content.decode(encoding_by_mark(content) or "utf-8")
         things = list(yaml.load_all(text, _UniqueKeys))
     except OSError as error:
         raise SettingError(f"{name}: {error.strerror}") from error

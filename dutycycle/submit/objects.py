@@ -94,8 +94,7 @@ class Objects:
         """Find what kinds they are, and whether they are there. Makes nothing. Raises ``CannotRunError``."""
         for document in documents:
             try:
-                kind = await self._kind(document)
-                entry = Entry(document, kind, _namespace(document, kind, namespace, self.server.namespace))
+                entry = await self._entry(document, namespace)
                 entry.there_before = await self._read(entry) is not None
             except KubeError as error:
                 raise explained(error, f"look for {document}", self.server) from error
@@ -205,7 +204,8 @@ class Objects:
                 raise
             raise CannotRunError(f"{entry} cannot be updated: {error.detail}") from error
 
-    async def _kind(self, document: ManifestDocument) -> Kind:
+    async def _entry(self, document: ManifestDocument, given: str | None) -> Entry:
+        """Find the kind and the namespace of an object; ``given``: that of objects that name none."""
         wanted = f"{document.kind} of {document.api_version}"
         try:
             kind = await self.server.kinds.find(document.api_version, document.kind)
@@ -215,7 +215,13 @@ class Objects:
             raise CannotRunError(
                 f"{document.where}: the cluster has no {wanted}, but one of {kind.api_version}"
             )
-        return kind
+        if not kind.namespaced:
+            return Entry(document, kind, None)
+        if given and document.namespace and given != document.namespace:
+            raise SettingError(
+                f"--namespace {given}: {document.where} is for the namespace {document.namespace}"
+            )
+        return Entry(document, kind, document.namespace or given or self.server.namespace)
 
     async def _read(self, entry: Entry) -> Metadata | None:
         try:
@@ -251,11 +257,3 @@ async def cluster_of(kubeconfig: str | None, context: str | None, user_agent: st
 def explained(error: KubeError, what: str, server: ApiServer) -> CannotRunError:
     """Return the error that a user reads: ``what`` was wanted, and this came instead."""
     return CannotRunError(explain(error, what, server.address))
-
-
-def _namespace(document: ManifestDocument, kind: Kind, given: str | None, usual: str) -> str | None:
-    if not kind.namespaced:
-        return None
-    if given and document.namespace and given != document.namespace:
-        raise SettingError(f"--namespace {given}: {document.where} is for the namespace {document.namespace}")
-    return document.namespace or given or usual

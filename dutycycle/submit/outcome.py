@@ -96,16 +96,12 @@ def _verdict(thing: KubeObject) -> tuple[bool, str] | None:
             return well, str(status.get("message") or error or word)
     for condition in status.get("conditions") or ():
         well = _ENDED_WELL.get(str(condition.get("type")).lower())
-        has_failed = well is True and condition.get("status") == "False" and _is_of_tekton(thing)
+        # The one condition of a run of Tekton, Succeeded, is false when it has failed.
+        is_of_tekton = str(thing.get("apiVersion")).startswith("tekton.dev/")
+        has_failed = is_of_tekton and well is True and condition.get("status") == "False"
         if has_failed or (condition.get("status") == "True" and well is not None):
             says = " ".join(
                 f"{condition.get('reason') or ''}: {condition.get('message') or ''}".split()
             ).strip(": ")
             return bool(well) and not has_failed, says
     return None
-
-
-def _is_of_tekton(thing: KubeObject) -> bool:
-    """Tell whether it is a run of Tekton, whose one condition ``Succeeded`` is true, false, or unknown as
-    long as it goes on."""
-    return str(thing.get("apiVersion")).startswith("tekton.dev/")

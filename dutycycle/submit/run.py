@@ -13,8 +13,7 @@ from dutycycle.contract.settings.groups import Settings
 from dutycycle.kube.objects import ApiServer
 from dutycycle.kube.references import KubeObject
 from dutycycle.process import stopped_within
-from dutycycle.run.folder import TRACE, run_folder, say, say_where
-from dutycycle.run.report import conclude
+from dutycycle.run.folder import TRACE, conclude, run_folder, say, say_where
 from dutycycle.submit.documents import ManifestDocument, read_documents
 from dutycycle.submit.follow import JobFollower
 from dutycycle.submit.logs import Logs

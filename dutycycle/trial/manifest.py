@@ -63,7 +63,13 @@ def job_of(template: JobTemplate, variant: Variant, run: TrialRun) -> dict[str, 
         selector = pod["spec"].get("nodeSelector") or {}
         pod["spec"]["nodeSelector"] = {**selector, variant.model.key: variant.model.value}
     if variant.placement is not None:
-        _place(pod["spec"], variant.placement, run.id)
+        # All on one node, or each on its own: required, as what is only preferred would not be measured
+        kind = "podAffinity" if variant.placement == "packed" else "podAntiAffinity"
+        term = {"labelSelector": {"matchLabels": {_RUN: run.id}}, "topologyKey": HOST_LABEL}
+        affinity = pod["spec"]["affinity"] = dict(pod["spec"].get("affinity") or {})
+        of_kind = affinity[kind] = dict(affinity.get(kind) or {})
+        rule = "requiredDuringSchedulingIgnoredDuringExecution"
+        of_kind[rule] = [*(of_kind.get(rule) or ()), term]
     thing: dict[str, Any] = {
         "apiVersion": "batch/v1", "kind": "Job",
         "metadata": {
@@ -91,14 +97,3 @@ def _give(container: dict[str, Any], resource: str, variant: Variant) -> None:
     given = {"TRIAL_GPUS": str(variant.gpus), "TRIAL_PODS": str(variant.pods)}
     others = [variable for variable in container.get("env") or () if variable.get("name") not in given]
     container["env"] = [*({"name": name, "value": value} for name, value in given.items()), *others]
-
-
-def _place(pod: dict[str, Any], placement: str, run: str) -> None:
-    """Place the pods all on one node, or each on its own: required, as what is only preferred would not be
-    measured."""
-    kind = "podAffinity" if placement == "packed" else "podAntiAffinity"
-    term = {"labelSelector": {"matchLabels": {_RUN: run}}, "topologyKey": HOST_LABEL}
-    affinity = pod["affinity"] = dict(pod.get("affinity") or {})
-    of_kind = affinity[kind] = dict(affinity.get(kind) or {})
-    rule = "requiredDuringSchedulingIgnoredDuringExecution"
-    of_kind[rule] = [*(of_kind.get(rule) or ()), term]

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from shlex import quote
 
 from dutycycle.contract.records.hours import HOUR_MS
-from dutycycle.contract.records.insights import Insight
 from dutycycle.kube.stops import stop_command
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.model.subjects import GpuRow, PodRow
@@ -42,33 +41,30 @@ def idle_holders(state: LiveState, price_gpu_hour: float | None) -> list[IdleHol
     for gpu in state.gpus():
         for uid in gpu.pods:
             by_pod.setdefault(uid, []).append(gpu)
-    holders = [
-        _holder(pod, insight, by_pod[pod.uid], state.now_ms, price_gpu_hour)
-        for pod in state.pods()
-        if pod.uid in by_pod
-        and (insight := pod.derived.read_insight()) is not None
-        and insight.kind == "idle"
-    ]
+    holders = []
+    for pod in state.pods():
+        gpus = by_pod.get(pod.uid)
+        insight = None if gpus is None else pod.derived.read_insight()
+        if gpus is None or insight is None or insight.kind != "idle":
+            continue
+        hours = len(gpus) * max(0, state.now_ms - insight.since_ms) / HOUR_MS
+        evidence = [" ".join(figure) for figure in evidence_figures(insight.evidence)[:_EVIDENCE]]
+        holders.append(
+            IdleHolder(
+                key=pod.key,
+                title=pod.title,
+                node=pod.node,
+                gpus=[(gpu.key, gpu.name) for gpu in gpus],
+                since_ms=insight.since_ms,
+                gpu_hours=hours,
+                cost=None if price_gpu_hour is None else hours * price_gpu_hour,
+                evidence=", ".join(evidence),
+                advice=insight.advice or "",
+                judged_ms=insight.ts_ms,
+                command=_command(pod, gpus, state.now_ms),
+            )
+        )
     return sorted(holders, key=lambda holder: (-holder.gpu_hours, holder.title))
-
-
-def _holder(
-    pod: PodRow, insight: Insight, gpus: list[GpuRow], now_ms: int, price: float | None
-) -> IdleHolder:
-    hours = len(gpus) * max(0, now_ms - insight.since_ms) / HOUR_MS
-    return IdleHolder(
-        key=pod.key,
-        title=pod.title,
-        node=pod.node,
-        gpus=[(gpu.key, gpu.name) for gpu in gpus],
-        since_ms=insight.since_ms,
-        gpu_hours=hours,
-        cost=None if price is None else hours * price,
-        evidence=", ".join(" ".join(figure) for figure in evidence_figures(insight.evidence)[:_EVIDENCE]),
-        advice=insight.advice or "",
-        judged_ms=insight.ts_ms,
-        command=_command(pod, gpus, now_ms),
-    )
 
 
 def _command(pod: PodRow, gpus: list[GpuRow], now_ms: int) -> str:

@@ -99,7 +99,7 @@ class WebPage:
         nobody is asked who he is."""
         self._source, self._address = source, parse(listen or settings.web or "")
         self._setting = f"{PREFIX}{'WEB' if listen is None else 'SERVE_LISTEN'}={self._address}"
-        self.gate = Gate(settings, self._namespaces, refused)
+        self.gate = Gate(settings, lambda: asyncio.to_thread(self._pages.namespaces), refused)
         if self._address.host not in NEARBY and not self.gate.asks:
             raise SettingError(
                 f"{self._setting}: others can ask there: give a file with a token, DUTYCYCLE_WEB_TOKEN, or "
@@ -218,9 +218,6 @@ class WebPage:
         if self.gate.takes_tokens and "Authorization" not in request.headers:
             raise web.HTTPSeeOther("login")
         return self._failure(401, "Who are you?", "Ask by the proxy that says who asks, or with a token.")
-
-    async def _namespaces(self) -> set[str]:
-        return await asyncio.to_thread(self._pages.namespaces)
 
     def _failure(self, status: int, title: str, text: str) -> web.Response:
         page = self._pages.failure(title, text)

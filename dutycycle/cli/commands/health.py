@@ -40,7 +40,15 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         print_json([to_plain(gpu) for gpu in gpus])
     else:
         headers = ("gpu", "health", "model", "serial", "bus id", "NVLinks", "what and why")
-        print_table(headers, map(_row, gpus), "")
+        rows = []
+        for gpu in gpus:
+            facts = gpu.facts
+            about = (None, None, None) if facts is None else (facts.model, facts.serial, facts.bus_id)
+            worst_first = sorted(gpu.findings, key=lambda finding: -rank(finding.level))
+            reasons = "; ".join(f"{finding.reason} ({finding.action})" for finding in worst_first)
+            cells = (*about, _links(gpu.counters), reasons)
+            rows.append([str(gpu.index), gpu.level, *(cell or "-" for cell in cells)])
+        print_table(headers, rows, "")
         print(_PAST)  # noqa: T201
         if any("inactive" in (_links(gpu.counters) or "") for gpu in gpus):
             print(_INACTIVE)  # noqa: T201
@@ -81,11 +89,3 @@ def _links(counters: HealthCounters | None) -> str | None:
         return None
     inactive = counters.nvlinks - counters.nvlinks_active
     return f"{counters.nvlinks_active} active" + (f", {inactive} inactive" if inactive else "")
-
-
-def _row(gpu: GpuHealth) -> tuple[str, ...]:
-    facts = gpu.facts
-    cells = (None, None, None) if facts is None else (facts.model, facts.serial, facts.bus_id)
-    worst_first = sorted(gpu.findings, key=lambda finding: -rank(finding.level))
-    reasons = "; ".join(f"{finding.reason} ({finding.action})" for finding in worst_first)
-    return str(gpu.index), gpu.level, *(cell or "-" for cell in (*cells, _links(gpu.counters), reasons))

@@ -5,18 +5,18 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import Any
 
 from msgspec import structs
 
 from dutycycle.cli import arguments, history
-from dutycycle.cli.node_days import print_days
 from dutycycle.cli.printing import FORMATS, print_csv, print_json, print_table
 from dutycycle.contract.codec import to_plain
 from dutycycle.contract.errors import DutycycleError
-from dutycycle.contract.records.derived import JobPeaks, PodPeaks
+from dutycycle.contract.records.derived import JobPeaks, NodePeaks, PodPeaks
 from dutycycle.contract.settings.groups import Settings
-from dutycycle.contract.units import JOULES_PER_KWH, rfc3339
+from dutycycle.contract.units import JOULES_PER_KWH, rfc3339, utc_day
 from dutycycle.words import bytes_text, percent_text
 from sinks.records.location import default_records_url
 from sinks.records.query import Which, job_peaks, node_peaks, pod_peaks, require_namespace
@@ -39,6 +39,19 @@ _COLUMNS = (
     ("GPU memory max", "gpu_mem_used_bytes", bytes_text),
     ("GPU h", "totals.gpu_s", lambda value: "·" if value is None else f"{value / 3600:.2f}"),
     ("kWh", "totals.energy_j", lambda value: "·" if value is None else f"{value / JOULES_PER_KWH:.2f}"),
+)
+_CSV_OF_NODE = ("day", "node", "source", "scope", "metric", "max", "mean", "p95", "at_ms")
+_COLUMNS_OF_NODE = (
+    ("GPU max", "gpu_util_pct", "max", percent_text),
+    ("GPU p95", "gpu_util_pct", "p95", percent_text),
+    ("GPU mean", "gpu_util_pct", "mean", percent_text),
+    ("GPU memory max", "gpu_mem_used_bytes", "max", bytes_text),
+    ("GPU memory p95", "gpu_mem_used_bytes", "p95", bytes_text),
+    ("GPU power max", "gpu_power_w", "max", lambda value: "·" if value is None else f"{value:.0f} W"),
+    ("CPU max", "cpu_util_pct", "max", percent_text),
+    ("CPU p95", "cpu_util_pct", "p95", percent_text),
+    ("memory max", "mem_used_bytes", "max", bytes_text),
+    ("memory p95", "mem_used_bytes", "p95", bytes_text),
 )
 
 
@@ -119,6 +132,34 @@ def print_records(records: Sequence[PeakRecord], form: str) -> int:
             rows.append([*cells, str(gpu_count(record) or ""), *figures, span, "yes" if record.final else ""])
         headers = [*names, "GPUs>", *(f"{header}>" for header, _, _ in _COLUMNS), "seconds>", "ended"]
         print_table(headers, rows, "no records yet")
+    return 0
+
+
+def print_days(records: Sequence[NodePeaks], form: str) -> int:
+    """Print the records to stdout, those of a node and day as one line of the table; 0, also without any."""
+    if form == "json":
+        print_json([to_plain(record) for record in records])
+    elif form == "csv":
+        rows = [
+            {"day": utc_day(record.day_ms), "node": record.node, "source": record.source, "scope": scope}
+            | {"metric": metric, **structs.asdict(peak)}
+            for record in records
+            for scope, peaks in {"": record.metrics, **record.gpus}.items()
+            for metric, peak in peaks.items()
+        ]
+        print_csv(_CSV_OF_NODE, rows)
+    else:
+        headers = ("node", "day", "GPUs>", *(f"{header}>" for header, *_ in _COLUMNS_OF_NODE))
+        lines = []
+        for (node, day_ms), several in groupby(records, key=lambda record: (record.node, record.day_ms)):
+            sources = list(several)
+            metrics = {name: peak for source in sources for name, peak in source.metrics.items()}
+            figures = (
+                form(getattr(metrics.get(metric), what, None)) for _, metric, what, form in _COLUMNS_OF_NODE
+            )
+            gpus = max(len(source.gpus) for source in sources)
+            lines.append((node, utc_day(day_ms), str(gpus or ""), *figures))
+        print_table(headers, lines, "no records yet")
     return 0
 
 

@@ -78,14 +78,9 @@ def _hours(name: str) -> Callable[[Row], str]:
     return lambda row: _number(row[name], 3600)
 
 
-def _unknown(row: Row) -> str:
-    """Return the hours of which nobody can tell whether they were busy; nothing where there are none."""
-    return _number(row["gpu_unknown_s"] or None, 3600)
-
-
-def _untouched(row: Row) -> str:
-    """Return the hours, of the idle ones, in which a pod held a GPU without a process on it."""
-    return _number(row["gpu_untouched_s"] or None, 3600)
+def _hours_if_any(name: str) -> Callable[[Row], str]:
+    """Return what gives hours, and nothing where there are none."""
+    return lambda row: _number(row[name] or None, 3600)
 
 
 def _least(name: str, unit: float) -> Callable[[Row], str]:
@@ -112,8 +107,8 @@ _COLUMNS: tuple[tuple[str, Callable[[Row], str]], ...] = (
     ("busy", _hours("gpu_busy_s")),
     ("working", _hours("gpu_working_s")),
     ("idle", _hours("gpu_idle_s")),
-    ("untouched", _untouched),
-    ("unknown", _unknown),
+    ("untouched", _hours_if_any("gpu_untouched_s")),
+    ("unknown", _hours_if_any("gpu_unknown_s")),
     ("busy of it", _share(LEDGER_MEANS["gpu_util_pct"])),
     ("working of it", _share(LedgerMean("gpu_working_s", ("gpu_working_known_s",)))),
     ("SM of it", _share(LEDGER_MEANS["sm_active_pct"])),

@@ -66,7 +66,12 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     chosen = collected.chosen()
     for sentence in collected.explain_left_out():
         print(f"dutycycle: {sentence}", file=sys.stderr)  # noqa: T201
-    span = _between(args, *span_of(collected))
+    first_ms, last_ms = span_of(collected)
+    begin_ms = first_ms if args.from_ is None else arguments.moment_ms("--from", args.from_, last_ms)
+    end_ms = last_ms if args.to is None else arguments.moment_ms("--to", args.to, last_ms)
+    if begin_ms > end_ms or (begin_ms == end_ms and (args.from_ or args.to)):
+        raise SettingError("--from is not before --to")
+    span = begin_ms, max(end_ms, begin_ms + 1)  # of one tick alone
     charts = charts_of(collected, chosen, span)
     if not charts:
         raise DutycycleError("nothing was measured between --from and --to")
@@ -74,12 +79,3 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     lines = sum(len(chart.lines) + len(chart.dots) for chart in charts)
     print(f"{args.out}: {', '.join(chart.title for chart in charts)}; {lines} line{'s' * (lines > 1)}")  # noqa: T201
     return 0
-
-
-def _between(args: argparse.Namespace, first_ms: int, last_ms: int) -> tuple[int, int]:
-    """Return ``--from`` and ``--to``, or the ends of what was read. Raises ``SettingError``."""
-    begin_ms = first_ms if args.from_ is None else arguments.moment_ms("--from", args.from_, last_ms)
-    end_ms = last_ms if args.to is None else arguments.moment_ms("--to", args.to, last_ms)
-    if begin_ms > end_ms or (begin_ms == end_ms and (args.from_ or args.to)):
-        raise SettingError("--from is not before --to")
-    return begin_ms, max(end_ms, begin_ms + 1)  # of one tick alone

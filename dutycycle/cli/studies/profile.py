@@ -4,16 +4,12 @@ import argparse
 import asyncio
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dutycycle.cli import arguments
 from dutycycle.contract.errors import DutycycleError, SettingError
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.process import temporary_folder
 from dutycycle.status_line import StatusLine
-
-if TYPE_CHECKING:
-    from dutycycle.report.profiled import Profile
 
 EXAMPLE = """dutycycle profile report1.sqlite
 dutycycle profile rank0.pt.trace.json.gz --format json | jq .bottleneck
@@ -51,6 +47,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     """Read it and print; 0 when there was something to read."""
     if args.pod is not None and settings.broker is None:
         raise SettingError("--pod needs a broker: give --broker kafka://host:9092 or DUTYCYCLE_BROKER")
+
     with temporary_folder() as folder:
         file, uid = _file(args, folder)
         whose = args.pod or (uid if settings.broker is not None else None)
@@ -59,7 +56,15 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
             from dutycycle.profile.publish import find_pod  # here: a profile alone needs no Kafka
 
             pod = find_pod(whose, settings, args.timeout)
-        profile = _read(file, folder)
+        from dutycycle.profile.profile import read  # here: --help need not wait
+
+        if file.suffix == _REPORT:
+            from dutycycle.run.nsys import Nsys
+
+            nsys = Nsys(str(file), "export it where nsys is: nsys export --type sqlite")
+            file = nsys.exported(file, folder)
+        with StatusLine(quiet_s=2.0, every_s=0.5) as status:
+            profile = read(file, lambda doing: status.show(f"reading {doing} …"))
     if args.format == "json":
         import orjson
 
@@ -92,14 +97,3 @@ def _file(args: argparse.Namespace, folder: Path) -> tuple[Path, str | None]:
         return asyncio.run(
             fetch(place, source, folder, lambda done: status.show(f"fetching {place}: {done}"))
         )
-
-
-def _read(file: Path, folder: Path) -> "Profile":
-    from dutycycle.profile.profile import read  # here: --help need not wait
-
-    if file.suffix == _REPORT:
-        from dutycycle.run.nsys import Nsys
-
-        file = Nsys(str(file), "export it where nsys is: nsys export --type sqlite").exported(file, folder)
-    with StatusLine(quiet_s=2.0, every_s=0.5) as status:
-        return read(file, lambda doing: status.show(f"reading {doing} …"))

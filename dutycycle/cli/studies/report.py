@@ -54,7 +54,8 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     name = _name(args)
     profiles = [read(profile) for profile in args.profile]
     if args.since is None:
-        traces, source, status = args.what, ", ".join(map(_shown, args.what)), 0
+        names = ("standard input" if trace == "-" else Path(trace).name for trace in args.what)
+        traces, source, status = args.what, ", ".join(names), 0
     else:
         trace = build.folder_of(args.out) / TRACE
         place, status = _recorded(args, name, trace, settings)
@@ -126,7 +127,3 @@ def _recorded(args: argparse.Namespace, name: str | None, trace: Path, settings:
     wanted = ExtractRequest(name, *history.since_until(args))
     extract(trace, wanted, settings, overwrite=args.force, timeout_s=args.timeout)
     return settings.broker, 0
-
-
-def _shown(trace: str) -> str:
-    return "standard input" if trace == "-" else Path(trace).name

@@ -17,6 +17,8 @@ dutycycle run job.yaml -n research --timeout 2h"""
 SETTINGS = (
     "node", "interval", *arguments.OF_BROKER, *arguments.OF_OPERATORS, "price_gpu_hour", "price_kwh",
 )  # fmt: skip
+_OBJECTS = (".yaml", ".yml", ".json")
+"""How the names of files of objects end."""
 _OF_CLUSTER = {
     "namespace": None, "keep": False, "update": False, "timeout": None, "for_s": None, "kubeconfig": None,
     "context": None, "logs": False,
@@ -64,7 +66,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Run it; its exit status."""
     files = []
-    while args.program and _is_file_name(args.program[0]):
+
+    while args.program and (args.program[0] == "-" or args.program[0].lower().endswith(_OBJECTS)):
         files.append(args.program[0])
         args = args.parsed_by.parse_args(args.program[1:], args)  # flags may stand behind the file
     if not args.verbose:  # what could not be measured is said at the end, not within the command's output
@@ -85,11 +88,6 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     from dutycycle.run.run import run_command  # here, not above: --help need not wait for it
 
     return run_command(command, settings, args.out, profiled=args.nsys, title=args.title)
-
-
-def _is_file_name(word: str) -> bool:
-    """Tell whether it is a file of objects; ``-`` is stdin."""
-    return word == "-" or word.lower().endswith((".yaml", ".yml", ".json"))
 
 
 def _on_cluster(args: argparse.Namespace, files: list[str], settings: Settings) -> int:

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import Iterator
 
 from dutycycle.contract.codec import DecodeError, decode, encode
 from dutycycle.contract.errors import DutycycleError
@@ -49,7 +48,18 @@ def publish(profile: Profile, pod: Pod, settings: Settings) -> None:
     """Publish it. Raises ``DutycycleError``, also for a profile that says nothing."""
     if not profile.whole or not profile.evidence:
         raise DutycycleError(f"nothing is published for pod {pod.name}: {profile.headline()}")
-    asyncio.run(_publish(list(_records(profile, pod, time.time_ns() // 1_000_000)), settings))
+    subjects, now_ms = [pod_subject(pod.node, pod.uid)], time.time_ns() // 1_000_000
+    if pod.job is not None and pod.job.uid != pod.uid:
+        subjects.append(job_subject(pod.job.uid))
+    records = [
+        ProfileVerdict(
+            subject=subject, pod=pod, ts_ms=now_ms, source=profile.source, product=profile.product,
+            bottleneck=profile.finding.bottleneck, bottleneck_confidence=profile.finding.confidence,
+            evidence=profile.evidence, advice=profile.advice,
+        )
+        for subject in subjects
+    ]  # fmt: skip
+    asyncio.run(_publish(records, settings))
 
 
 async def _publish(records: list[ProfileVerdict], settings: Settings) -> None:
@@ -66,15 +76,3 @@ async def _publish(records: list[ProfileVerdict], settings: Settings) -> None:
         ])  # fmt: skip
     finally:
         await producer.abort()
-
-
-def _records(profile: Profile, pod: Pod, now_ms: int) -> Iterator[ProfileVerdict]:
-    subjects = [pod_subject(pod.node, pod.uid)]
-    if pod.job is not None and pod.job.uid != pod.uid:
-        subjects.append(job_subject(pod.job.uid))
-    for subject in subjects:
-        yield ProfileVerdict(
-            subject=subject, pod=pod, ts_ms=now_ms, source=profile.source, product=profile.product,
-            bottleneck=profile.finding.bottleneck, bottleneck_confidence=profile.finding.confidence,
-            evidence=profile.evidence, advice=profile.advice,
-        )  # fmt: skip

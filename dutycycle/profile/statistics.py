@@ -77,12 +77,6 @@ def _spread(name: str, count: int, rows: Iterator[tuple[str, int, int]]) -> Spre
     return spread
 
 
-def _shares(rows: list[Spread]) -> Iterator[tuple[float, Spread]]:
-    total = sum(spread.total for spread in rows) or 1
-    for spread in sorted(rows, key=lambda spread: -spread.total):
-        yield rounded(100 * spread.total / total, 1), spread
-
-
 def api_calls(export: Export) -> list[Spread]:
     """Return CUDA API calls by name; a function's version is a name of its own, as for ``nsys stats``."""
     return _by_name(export, "CUDA API calls", "calls")
@@ -132,25 +126,17 @@ def tables_of(
 def _by_time(
     title: str, count: str, named: tuple[str, ...], operations: list[Spread], *, versioned: bool = False
 ) -> StatisticsTable:
-    columns = ("Time (%)", "Total Time (ns)", count, *_TIMES, *named)
-    rows = [
-        (
-            share,
-            spread.total,
-            spread.count,
-            *spread.times(),
-            *_names(spread.name, len(named), versioned=versioned),
-        )
-        for share, spread in _shares(operations)
-    ]
-    return StatisticsTable(title, columns, rows)
-
-
-def _names(name: str, parts: int, *, versioned: bool) -> list[str]:
-    if versioned:  # cudaMalloc_v3020, and not cudaLaunchKernelExC_v11060: as nsys stats prints them
-        stem, _, version = name.rpartition("_v")
-        return [stem if stem and version.isdecimal() and len(version) == 4 else name]
-    return name.split("\t", parts - 1)
+    """Return a summary, largest first. ``versioned``: names end in the version of a function."""
+    total = sum(spread.total for spread in operations) or 1
+    rows = []
+    for spread in sorted(operations, key=lambda spread: -spread.total):
+        names = spread.name.split("\t", len(named) - 1)
+        if versioned:  # cudaMalloc_v3020, and not cudaLaunchKernelExC_v11060: as nsys stats prints them
+            stem, _, version = spread.name.rpartition("_v")
+            names = [stem if stem and version.isdecimal() and len(version) == 4 else spread.name]
+        share = rounded(100 * spread.total / total, 1)
+        rows.append((share, spread.total, spread.count, *spread.times(), *names))
+    return StatisticsTable(title, ("Time (%)", "Total Time (ns)", count, *_TIMES, *named), rows)
 
 
 def waits(calls: list[Spread]) -> tuple[int, int]:

@@ -129,21 +129,19 @@ class ProfileTimeline:
         for start, which, end, owner, process, correlation, flags, size in export.rows(
             "the timeline", _ORDERED
         ):
+            key = process, correlation
             if which == _OF_CALL:
-                self._call(start, end, owner, (process, correlation), flags)
+                if flags & WAITS:
+                    self._waited[owner] = end
+                if flags & LAUNCHES and correlation is not None:
+                    self._launches[key] = Launch(start, start if flags & BLOCKS else end, owner)
+                    if len(self._launches) > _LAUNCHES_HELD:
+                        self._launches.popitem(last=False)
             elif which == _OF_LOAD:
                 self._loads.append((start, end))
             elif end > start >= 0:
                 gpu = devices.get((process, owner), owner)
-                self._activity(gpu, start, end, (process, correlation), flags, size or 0)
-
-    def _call(self, start: int, end: int, thread: int, key: tuple[int, int], flags: int) -> None:
-        if flags & WAITS:
-            self._waited[thread] = end
-        if flags & LAUNCHES and key[1] is not None:
-            self._launches[key] = Launch(start, start if flags & BLOCKS else end, thread)
-            if len(self._launches) > _LAUNCHES_HELD:
-                self._launches.popitem(last=False)
+                self._activity(gpu, start, end, key, flags, size or 0)
 
     def _activity(
         self, device: int, start: int, end: int, key: tuple[int, int], sort: int, size: int

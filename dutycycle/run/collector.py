@@ -16,7 +16,7 @@ from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.samples import Allocation, CgroupSample, Container, PodCgroup
 from dutycycle.contract.units import printable_text
 from dutycycle.run.command import Ended
-from dutycycle.run.process_tree import ProcessTree, TreeUse
+from dutycycle.run.process_tree import ProcessTree
 
 NAMESPACE = "run"
 _CONTAINER = "command"
@@ -50,8 +50,14 @@ class CommandCollector:
 
     def collect(self, tick: Tick) -> Sequence[Outgoing]:
         """Return one sample; with the first and the last one the pod's own record."""
-        out = [] if self._named and self._ended is None else [self._identity(tick)]
-        self._named = True
+        out = []
+        if not self._named or self._ended is not None:
+            pod = self._pod
+            if self._ended is not None:
+                phase = "Failed" if self._ended.status else "Succeeded"
+                pod = replace(pod, phase=phase, finished_ms=tick.ts_ms)
+            out.append(_outgoing("pods", pod.uid, pod, tick))
+            self._named = True
         sample = CgroupSample(
             node=tick.node, collector=tick.collector, seq=tick.seq, ts_ms=tick.ts_ms,
             interval_ms=tick.interval_ms, host=self._host.read(), pods=self._pods(tick.monotonic_s),
@@ -62,24 +68,17 @@ class CommandCollector:
         """Close the files of the host."""
         self._host.close()
 
-    def _identity(self, tick: Tick) -> Outgoing:
-        pod = self._pod
-        if self._ended is not None:
-            phase = "Failed" if self._ended.status else "Succeeded"
-            pod = Pod(
-                uid=pod.uid, namespace=pod.namespace, name=pod.name, node=pod.node, phase=phase,
-                created_ms=pod.created_ms, started_ms=pod.started_ms, finished_ms=tick.ts_ms,
-            )  # fmt: skip
-        return _outgoing("pods", pod.uid, pod, tick)
-
     def _pods(self, now: float) -> tuple[PodCgroup, ...]:
         """Read the tree. Rates are over the time between ticks, which records carry: their sum is what the
         kernel says, however late a loaded machine reads."""
         use = self._tree.read() if self._ended is None else None
         self.pids = use.pids if use else frozenset()
-        if use is None and self._ended is None:
+
+        # Of one that has ended the kernel's own sums: also of processes that no tick has seen
+        counted = self._ended or use
+        if counted is None:
             return ()
-        cpu_s, read, written = _counters(use, self._ended)
+        cpu_s, read, written = counted.cpu_s, counted.read_bytes, counted.written_bytes
         cpu = self._cpu.per_s(None if cpu_s is None else round(cpu_s * 1e9), now)
         container = Container(
             id=_CONTAINER, cpu_util_pct=rounded_pct(None if cpu is None else cpu / 1e7),
@@ -92,12 +91,6 @@ class CommandCollector:
 
 def _outgoing(topic: str, key: str, record: Pod | CgroupSample, tick: Tick) -> Outgoing:
     return Outgoing(topic=topic, key=key, payload=encode(record), ts_ms=tick.ts_ms)
-
-
-def _counters(use: TreeUse | None, ended: Ended | None) -> tuple[float | None, int | None, int | None]:
-    if ended is not None:  # the kernel's own sums: also of processes that no tick has seen
-        return ended.cpu_s, ended.read_bytes, ended.written_bytes
-    return (use.cpu_s, use.read_bytes, use.written_bytes) if use is not None else (None, None, None)
 
 
 class OfCommand(Attribution):

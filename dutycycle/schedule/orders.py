@@ -59,7 +59,12 @@ class ByCore:
 
     def arrived(self, job: TraceJob) -> int:
         """Return the priority; charges its owners with what it is predicted to need."""
-        duration_s = job.duration_s if self._knows else self._predict(job)
+        duration_s: float | None = job.duration_s
+        if not self._knows:
+            prediction = predict(self._similar.nearest(job.template))
+            duration_s = None if prediction is None else prediction.middle("duration_s")
+            if duration_s is not None:
+                self._predicted[id(job)] = duration_s
         now, shares = job.arrival_s, self._policy.shares
         excess = excesses(_owners(job), self._usage.charged(now), shares)
         gpu_s = (self._policy.unknown_s if duration_s is None else duration_s) * job.demand.gpus
@@ -74,13 +79,6 @@ class ByCore:
         self._similar.add(job.template, PastUse({"duration_s": job.duration_s}))
         if id(job) in self._predicted:
             self.errors.append((self._predicted.pop(id(job)), job.duration_s))
-
-    def _predict(self, job: TraceJob) -> float | None:
-        prediction = predict(self._similar.nearest(job.template))
-        duration_s = None if prediction is None else prediction.middle("duration_s")
-        if duration_s is not None:
-            self._predicted[id(job)] = duration_s
-        return duration_s
 
 
 def _owners(job: TraceJob) -> list[str]:

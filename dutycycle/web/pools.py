@@ -8,7 +8,6 @@ from dutycycle.kube.client import Limits
 from dutycycle.kube.discovery import NODE
 from dutycycle.kube.errors import KubeError
 from dutycycle.kube.objects import ApiServer, connect
-from dutycycle.kube.references import Metadata
 
 KNOWN = "known"
 KNOWN_LABELS = (
@@ -67,10 +66,10 @@ class NodePools:
                 self._refused(error)
                 self.problem = f"the API server does not tell of nodes: {error}"
             else:
-                self.of_node = {node["name"]: self._pool_of(node) for node in nodes}
+                labels = {node["name"]: node.get("labels") or {} for node in nodes}
+                self.of_node = {
+                    name: next((str(given[key]) for key in self._labels if given.get(key)), NO_POOL)
+                    for name, given in labels.items()
+                }
                 self.problem = ""
             await asyncio.sleep(self._every_s)
-
-    def _pool_of(self, node: Metadata) -> str:
-        labels = node.get("labels") or {}
-        return next((str(labels[key]) for key in self._labels if labels.get(key)), NO_POOL)

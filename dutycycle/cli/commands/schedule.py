@@ -12,9 +12,8 @@ from dutycycle.cli.printing import print_table
 from dutycycle.contract.errors import DutycycleError, SettingError
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.progress import Progress
-from dutycycle.schedule.compare import compare
+from dutycycle.schedule.compare import HEADERS, compare, legend, plain_rows, rows_of
 from dutycycle.schedule.generator import Generator
-from dutycycle.schedule.text import HEADERS, figures_of, legend, rows_of
 from dutycycle.schedule.traces.formats import FORMATS, workload_of
 from dutycycle.schedule.traces.reading import SHOWN, Wrong
 from dutycycle.schedule.ways import BANDS, WAYS
@@ -103,7 +102,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     if args.out:
         from dutycycle.schedule.pictures import draw  # here, not above: it takes a second
 
-        write_csv(args.out / "figures.csv", figures_of(results))
+        write_csv(args.out / "figures.csv", plain_rows(results))
         draw(results, args.out / "schedule.png")
     return 0
 

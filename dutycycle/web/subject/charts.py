@@ -27,7 +27,10 @@ _SCALES = {"mem_used_bytes": GIB}
 
 def charts_of(row: Row) -> list[tuple[str, Figure]]:
     """Draw each metric that was measured in the last minutes, and one cycle; title and figure of each."""
-    made = [_cycle(row), *(_chart(row, metric) for metric in (row.main, *_more(row)))]
+    metrics = [row.main]
+    if not isinstance(row, JobRow | PodRow):
+        metrics += [metric for metric in row.history.metrics if metric in _UNITS]
+    made = [_cycle(row), *(_chart(row, metric) for metric in metrics)]
     return [(chart.note, figure_of(chart, 0, 0)) for chart in made if chart is not None]
 
 
@@ -51,12 +54,6 @@ def _cycle(row: Row) -> Chart | None:
         note=f"One cycle of {digits(cycle.period_s)} s{sure}: {_TITLES[row.main]}, the last {periods} "
         "periods on one another; the band has 80 % of the ticks",
     )  # fmt: skip
-
-
-def _more(row: Row) -> tuple[str, ...]:
-    if isinstance(row, JobRow | PodRow):
-        return ()
-    return tuple(metric for metric in row.history.metrics if metric in _UNITS)
 
 
 def _chart(row: Row, metric: str) -> Chart | None:

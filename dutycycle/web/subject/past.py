@@ -138,7 +138,11 @@ def charts_of_prometheus(
     names = {uuid: name for uuid, name in gpus if _PLAIN.fullmatch(uuid)}
     try:
         for metric in (row for row in GPU_ROWS if row.field in GPU_HISTORY and names):
-            for name, label, factor in _names_of(metric):
+            # What it is called there, the label that has a GPU's UUID, and the factor to our unit
+            sources = [(name, "UUID", factor) for name, factor in metric.dcgm.items()]
+            if metric.series is not None:
+                sources.insert(0, (f"{PREFIX}{metric.series.name}", "uuid", 1 / metric.series.factor))
+            for name, label, factor in sources:
                 pattern = "|".join(map(re.escape, names)).replace("\\", "\\\\")
                 selector = f'{{__name__=~"{name}",{label}=~"{pattern}"}}'
                 answer = prometheus.by_step(
@@ -153,14 +157,6 @@ def charts_of_prometheus(
                     break
     finally:
         prometheus.close()
-
-
-def _names_of(metric: MetricRow) -> Iterator[tuple[str, str, float]]:
-    """Yield what it is called there, the label that has a GPU's UUID, and the factor to our unit."""
-    if metric.series is not None:
-        yield f"{PREFIX}{metric.series.name}", "uuid", 1 / metric.series.factor
-    for name, factor in metric.dcgm.items():
-        yield name, "UUID", factor
 
 
 def _chart_of(

@@ -17,6 +17,9 @@ from dutycycle.contract.units import sum_of_all
 _PERIOD_US = 1_000_000
 """The longest time between two of the driver's samples: it averages over 1/6 to 1 s."""
 _OPEN_FILES = 256
+_MPS_SERVER = "nvidia-cuda-mps-server"[:15]
+"""As the kernel cuts its name. It does the work of its clients, in whatever pods these are: the driver lists
+it instead of them, and counts their kernels as its own (NVIDIA, "Multi-Process Service")."""
 _Identity = tuple[str | None, str | None, str | None]
 
 
@@ -177,16 +180,23 @@ def read_processes(
     """Return every process in the GPU's lists or with utilization, by pid. None where there is none in what
     is known, and it is not known which compute on it: nobody is no answer then.
 
-    A process in the compute and in the graphics list is one process (nvidia-smi: type C+G).
+    A process in the compute and in the graphics list is one process (nvidia-smi: type C+G). A server of MPS
+    is none: whose work it does is not known, and a client of which no utilization is told may do it.
     """
     held = memory_by_pid([*(compute or ()), *(graphics or ())])
     pids = sorted({*held, *(utilizations.by_pid if utilizations else ())})
     if compute is None and not pids:
         return None
+    known = {pid: identities.of(pid) for pid in pids}
+    clients = {pid: identity for pid, identity in known.items() if identity[0] != _MPS_SERVER}
+    are_served = len(clients) < len(known)
+    if are_served and not clients:
+        return None
     processes = []
-    for pid in pids:
-        name, pod_uid, container_id = identities.of(pid)
-        gpu_util, mem_copy_util = utilizations.of(pid) if utilizations else (None, None)
+    for pid, (name, pod_uid, container_id) in clients.items():
+        gpu_util = mem_copy_util = None
+        if utilizations and (pid in utilizations.by_pid or not are_served):
+            gpu_util, mem_copy_util = utilizations.of(pid)
         process = GpuProcess(
             pid=pid, pod_uid=pod_uid, container_id=container_id, name=name, gpu_util_pct=gpu_util,
             mem_copy_util_pct=mem_copy_util, mem_used_bytes=held.get(pid),

@@ -87,6 +87,25 @@ def test_processes_of_all_lists_are_merged(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("clients", "told"),
+    [
+        ((), None),
+        ((FakeProcess(pid=2, mem=2e9), FakeProcess(pid=3, util=7, mem=3e9)), [(2, None), (3, 7)]),
+    ],
+    ids=["as the driver lists the server alone", "as it lists clients, too"],
+)
+def test_a_server_of_mps_is_nobodys_and_its_clients_are_not_idle(
+    clients: tuple[FakeProcess, ...], told: list[tuple[int, float | None]] | None, tmp_path: Path
+) -> None:
+    """What it does is the work of clients in other pods; its own pod does nothing."""
+    root = host(tmp_path / "host", pid1=b"nvidia-cuda-mps\n", pid2=b"python\n", pid3=b"python\n")
+    scenario = world(FakeProcess(pid=1, util=90, mem=3e7), *clients)
+    with Probe(tmp_path, scenario, pods={1: ("mps-control", "c")}, host_root=root) as probe:
+        listed = probe.tick().gpu.processes
+    assert (listed and [(process.pid, process.gpu_util_pct) for process in listed]) == told
+
+
 def test_a_driver_whose_rows_are_longer(tmp_path: Path) -> None:
     processes = [FakeProcess(pid=pid, mem=pid * 1e9, util=pid) for pid in (7, 8, 9)]
     scenario = Scenario(driver="535.54.03", gpus=[FakeGpu(uuid="GPU-a", processes=processes)])

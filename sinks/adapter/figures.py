@@ -90,7 +90,21 @@ class Figures:
     def values(self, uids: Iterable[str], metric: MetricName, now_ms: int) -> dict[str, MetricValue]:
         """Return the metric now, or its forecast, of those pods for which it is known."""
         now = {uid: value for uid in uids if (value := self._current(uid, metric.field, now_ms)) is not None}
-        return self._forecast(now, metric.field, metric.horizon_s, now_ms) if metric.horizon_s else now
+        if not metric.horizon_s:
+            return now
+        # A pod's share of what its workload will need, if that has a cycle; else what the pod's own trend
+        # says; else what it is now.
+        shares: dict[str, float | None] = {}
+        forecasts = {}
+        for uid, figure in now.items():
+            workload = self._workload_of(uid)
+            if workload not in shares:
+                shares[workload] = self._share(workload, metric.field, metric.horizon_s, now_ms)
+            then = shares[workload]
+            if then is None:
+                then = self._trend(uid, metric.field, metric.horizon_s)
+            forecasts[uid] = figure if then is None else figure._replace(value=then)
+        return forecasts
 
     def values_of_node(self, node: str, metric: MetricName, now_ms: int) -> list[MetricValue]:
         """Return the metric of the host, or of each GPU and slice of a node that has it; nothing of one that
@@ -150,23 +164,6 @@ class Figures:
     def _is_overdue(self, window: _Means, now_ms: int) -> bool:
         """Tell whether the next one of its length should be there."""
         return now_ms > self._heard_ms(window) + window.size_ms + self._wait_ms
-
-    def _forecast(
-        self, now: Mapping[str, MetricValue], metric: str, horizon_s: int, now_ms: int
-    ) -> dict[str, MetricValue]:
-        """Return a pod's share of what its workload will need, if that has a cycle; else what the pod's own
-        trend says; else what it is now."""
-        shares: dict[str, float | None] = {}
-        forecasts = {}
-        for uid, figure in now.items():
-            workload = self._workload_of(uid)
-            if workload not in shares:
-                shares[workload] = self._share(workload, metric, horizon_s, now_ms)
-            value = shares[workload]
-            if value is None:
-                value = self._trend(uid, metric, horizon_s)
-            forecasts[uid] = figure if value is None else figure._replace(value=value)
-        return forecasts
 
     def _share(self, workload: str, metric: str, horizon_s: int, now_ms: int) -> float | None:
         """Return what each of the workload's pods will have, as many as have figures now."""

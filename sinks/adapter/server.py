@@ -22,7 +22,7 @@ from sinks.adapter.front_proxy import FrontProxy
 from sinks.adapter.metric_names import MetricName, UnknownMetricError
 from sinks.adapter.objects import Owner, combined, owners
 from sinks.permissions import MissingPermissions
-from sinks.reviews import Reviewer, User
+from sinks.reviews import Reviewer
 
 _ALL = "*"
 _ALLOWED = "allowed now"
@@ -198,12 +198,6 @@ class MetricsApi:
 
     async def _check(self, request: web.Request) -> None:
         """Raises ``_FailedError`` where the user is not known or may not ask this."""
-        user = self._user(request)
-        if not await self._access.allows(user, _attributes(request)):
-            message = f'User "{user.name}" cannot get {request.path}: no role allows it'
-            raise _FailedError(403, message)
-
-    def _user(self, request: web.Request) -> User:
         transport = request.transport
         certificate = transport.get_extra_info("peercert") if transport is not None else None
         if self.front_proxy is None or not certificate or not self.front_proxy.admits(certificate):
@@ -211,7 +205,9 @@ class MetricsApi:
         user = self.front_proxy.user(request.headers)
         if user is None:
             raise _FailedError(401, "the API server does not say for whom it asks")
-        return user
+        if not await self._access.allows(user, _attributes(request)):
+            message = f'User "{user.name}" cannot get {request.path}: no role allows it'
+            raise _FailedError(403, message)
 
 
 def _metric(request: web.Request) -> MetricName:

@@ -152,8 +152,13 @@ class SeriesRows:
 
         def of(uid: str) -> PodNow:
             if uid not in pods:
-                identity = self._view.pods.get(uid)
-                pods[uid] = PodNow(uid, node, identity, labels=self._labels(uid, name, identity))
+                pod = self._view.pods.get(uid)
+                if pod is None:  # an unknown pod has its uid as name
+                    labels: Labels = ("", uid, uid, name, "", "", *("" for _ in self._keys))
+                else:
+                    job = (pod.job.kind, pod.job.name) if pod.job else ("", "")
+                    labels = (pod.namespace or "", pod.name, uid, name, *job, *_chosen(pod, self._keys))
+                pods[uid] = PodNow(uid, node, pod, labels=labels)
             return pods[uid]
 
         part = self._view.parts.get(name)
@@ -166,14 +171,6 @@ class SeriesRows:
         for gpu in sample.gpus:
             for use in uses[gpu.uuid]:
                 of(use.pod_uid).uses.append((gpu, use))
-
-    def _labels(self, uid: str, node: str, pod: Pod | None) -> Labels:
-        """Return the labels of ``OF_POD``, then those that the setting names; an unknown pod has its uid as
-        name."""
-        if pod is None:
-            return ("", uid, uid, node, "", "", *("" for _ in self._keys))
-        job = (pod.job.kind, pod.job.name) if pod.job else ("", "")
-        return (pod.namespace or "", pod.name, uid, node, *job, *_chosen(pod, self._keys))
 
     def _pod(self, rows: Rows, pod: PodNow, now_ms: int) -> None:
         labels, key = pod.labels, f"pod/{pod.uid}"
@@ -193,28 +190,24 @@ class SeriesRows:
             for metric, total in _POD_TOTALS:
                 put(rows, metric, on, on_gpu.totals.get(total))
         self._window(rows, _POD_WINDOW, key, labels, now_ms)
-        self._analysis(rows, pod, now_ms)
-        _insight(rows, self._view.insights.get(key), labels, now_ms)
-        if (rates := self._view.steps.rates(pod.uid, now_ms)) is not None:
-            put(rows, m.POD_STEPS, labels, rates.steps)
-            put(rows, m.POD_SAMPLES, labels, rates.samples)
-
-    def _analysis(self, rows: Rows, pod: PodNow, now_ms: int) -> None:
-        """Put cycles and trends of a pod. Its GPU memory is full when that of one of its GPUs is."""
-        key, labels = f"pod/{pod.uid}", pod.labels
         trend, host = self._view.trends.get(f"{key}/nvml"), self._view.trends.get(f"{key}/cgroup")
         forecasts(rows, m.POD_FORECAST, labels, trend, "gpu_util_pct", 0.01)
         forecasts(rows, m.POD_MEMORY_FORECAST, labels, trend, "gpu_mem_used_bytes", 1)
-        on = {gpu.uuid for gpu, _ in pod.uses}
-        full = [value for (_, _, uuid), value in rows[m.GPU_EXHAUSTED].items() if uuid in on]
+        # Its GPU memory is full when that of one of its GPUs is.
+        on_gpus = {gpu.uuid for gpu, _ in pod.uses}
+        full = [value for (_, _, uuid), value in rows[m.GPU_EXHAUSTED].items() if uuid in on_gpus]
         put(rows, m.POD_EXHAUSTED, (*labels, "gpu"), min(full) if full else None)
         put(rows, m.POD_EXHAUSTED, (*labels, "host"), exhausted_s(host, "mem_used_bytes", now_ms))
         for source in ("nvml", "cgroup"):
             cycle = self._view.cycles.get(f"{key}/{source}")
-            for metric, rhythm in cycle.metrics.items() if cycle else ():
-                put(rows, m.POD_CYCLIC, (*labels, metric), float(rhythm.cyclic))
-                put(rows, m.POD_PERIOD, (*labels, metric), rhythm.period_s)
-                put(rows, m.POD_CONFIDENCE, (*labels, metric), rhythm.confidence)
+            for measured, rhythm in cycle.metrics.items() if cycle else ():
+                put(rows, m.POD_CYCLIC, (*labels, measured), float(rhythm.cyclic))
+                put(rows, m.POD_PERIOD, (*labels, measured), rhythm.period_s)
+                put(rows, m.POD_CONFIDENCE, (*labels, measured), rhythm.confidence)
+        _insight(rows, self._view.insights.get(key), labels, now_ms)
+        if (rates := self._view.steps.rates(pod.uid, now_ms)) is not None:
+            put(rows, m.POD_STEPS, labels, rates.steps)
+            put(rows, m.POD_SAMPLES, labels, rates.samples)
 
     def _statistics(self, key: str, now_ms: int) -> WindowMetric | None:
         """Return those of the utilization of a GPU or pod over its newest window; None where it is old."""

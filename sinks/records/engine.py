@@ -6,7 +6,6 @@ SQLite is set up so that one process writes while others read, and nothing that 
 import os
 import sqlite3
 import time
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -39,7 +38,9 @@ def make_engine(url: URL, *, writing: bool = True) -> Engine:
     if path is None:
         options = {name: value for name, value in _POSTGRESQL_OPTIONS.items() if name not in url.query}
         return create_engine(url, pool_size=1, max_overflow=0, connect_args=options)
-    if not writing and not os.access(path.parent, os.W_OK) and not _has_log(path):
+    log = path.with_name(f"{path.name}-wal")  # what was committed last may still stand there
+    has_log = log.exists() and log.stat().st_size > 0
+    if not writing and not os.access(path.parent, os.W_OK) and not has_log:
         # Readers of a write-ahead log need files of their own beside it, which such a folder cannot take.
         whole = {"mode": "ro", "immutable": "1", "uri": "true"}
         url = url.set(database=f"file:{quote(str(path.absolute()))}", query=whole)
@@ -48,12 +49,6 @@ def make_engine(url: URL, *, writing: bool = True) -> Engine:
         event.listen(engine, "connect", _set_up)
         event.listen(engine, "begin", _begin_immediate)
     return engine
-
-
-def _has_log(path: Path) -> bool:
-    """Tell whether what was committed last still stands in the log beside the file."""
-    log = path.with_name(f"{path.name}-wal")
-    return log.exists() and log.stat().st_size > 0
 
 
 def _set_up(connection: Any, _record: Any) -> None:

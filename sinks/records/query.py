@@ -122,7 +122,14 @@ def reading(url: str) -> Iterator[Connection]:
             if connection.dialect.name == "postgresql":
                 # Compiling a sum over the views takes PostgreSQL longer than the sum itself.
                 connection.execute(text("SET LOCAL jit = off"))
-            _check(connection, parsed)
+            if not inspect(connection).has_table(version_table.name):
+                raise RecordsRefusedError(_nothing(parsed))
+            version = connection.scalar(select(version_table.c.version))
+            if version != VERSION:
+                raise RecordsRefusedError(
+                    f"the peak records in {shown(parsed)} have schema version {version}, "
+                    f"this Dutycycle knows {VERSION}"
+                )
             yield connection
     except (exc.SQLAlchemyError, OSError) as error:
         reason, advice = reason_of(error, parsed), "check DUTYCYCLE_RECORDS or --records"
@@ -202,16 +209,6 @@ def _records(url: str, table: str, which: Which) -> list[str]:
         query = query.where(columns[uid].in_(select(labelled.subquery().c[uid])))
     with reading(url) as connection:
         return list(connection.scalars(query))
-
-
-def _check(connection: Connection, url: URL) -> None:
-    if not inspect(connection).has_table(version_table.name):
-        raise RecordsRefusedError(_nothing(url))
-    version = connection.scalar(select(version_table.c.version))
-    if version != VERSION:
-        raise RecordsRefusedError(
-            f"the peak records in {shown(url)} have schema version {version}, this Dutycycle knows {VERSION}"
-        )
 
 
 def _is_older(engine: Engine) -> bool:

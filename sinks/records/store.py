@@ -4,7 +4,7 @@ The border to SQLAlchemy: what leaves here is ``RecordsRefusedError`` (at start)
 (try again later) or a list of rows that no later try could write. No message holds a password.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -182,7 +182,7 @@ class RecordsStore:
                 until = connection.scalar(select(rolled_up.c.until).with_for_update(read=True)) or ""
                 rows = [row for row in rows if row.table != HOUR_TABLE or row.values["hour"] >= until]
             for name in TABLES:
-                _write(connection, name, _by_key(row for row in rows if row.table == name))
+                _write(connection, name, [row for row in rows if row.table == name])
 
     @contextmanager
     def _begin(self) -> Iterator[Connection]:
@@ -193,22 +193,18 @@ class RecordsStore:
             yield connection
 
 
-def _by_key(rows: Iterable[SqlRow]) -> dict[Key, SqlRow]:
-    """Return each key once, sorted: two writers then lock rows in the same order."""
-    row_by_key: dict[Key, SqlRow] = {}
-    for row in rows:
-        row_by_key[row.key] = merge(row_by_key[row.key], row) if row.key in row_by_key else row
-    return dict(sorted(row_by_key.items()))
-
-
-def _write(connection: Connection, table: str, rows: Mapping[Key, SqlRow]) -> None:
+def _write(connection: Connection, table: str, rows: Sequence[SqlRow]) -> None:
     """Store each row that covers what is there of its key; merge the few others with it."""
     if not rows:
         return
-    others = rows.keys() - _upsert(connection, table, list(rows.values()))
+    by_key: dict[Key, SqlRow] = {}
+    for row in rows:
+        by_key[row.key] = merge(by_key[row.key], row) if row.key in by_key else row
+    # Sorted: two writers then lock rows in the same order.
+    others = by_key.keys() - _upsert(connection, table, [by_key[key] for key in sorted(by_key)])
     if table not in COUNTS:
         return  # what is stored says more
-    merged = [(stored, merge(stored, rows[stored.key])) for stored in _stored(connection, table, others)]
+    merged = [(stored, merge(stored, by_key[stored.key])) for stored in _stored(connection, table, others)]
     _update(connection, table, [row for stored, row in merged if row is not stored])
 
 

@@ -21,7 +21,7 @@ from dutycycle.contract.records.samples import NvmlSample
 from dutycycle.contract.units import rfc3339
 from dutycycle.view.newest import NewestRecords
 from sinks.annotations.core import keys
-from sinks.annotations.core.diff import Present, stays
+from sinks.annotations.core.diff import Present, keep_what_fits, size_of, stays
 from sinks.annotations.core.job import JobView
 from sinks.annotations.core.node import NodeView
 from sinks.annotations.core.pod import pod_values
@@ -170,22 +170,22 @@ class Annotations:
             old = self._keys(keys.PROFILE_NAMES if profile else {keys.PLACEMENT})
             kept = {key: value for key, value in present.ours.items() if key not in old}
             texts = self._texts(profile | placement)
-            taken = present.others_bytes + keys.size_of(kept)
-            fitting = kept | keys.keep_what_fits(texts.items(), taken)
+            taken = present.others_bytes + size_of(kept)
+            fitting = kept | keep_what_fits(texts.items(), taken)
         elif target.kind == "job":
             known = self._texts(self._insights.get(target, {}) | profile)
             texts = fitting = {} if job is None else job.wanted(present, known)
         elif node is not None and node.sample is None:
             # Perhaps none of its GPUs answers any more: what was written of them stays.
             texts = self._texts(node.values())
-            fitting = keys.keep_what_fits((dict(present.ours) | texts).items(), present.others_bytes)
+            fitting = keep_what_fits((dict(present.ours) | texts).items(), present.others_bytes)
         else:
             figures = self._pods.get(target, {}) | self._insights.get(target, {}) | profile | placement
             texts = self._texts(figures if node is None else node.values())
-            kept_bytes = keys.size_of(stays(target.kind, self._prefix, present.ours, texts))
+            kept_bytes = size_of(stays(target.kind, self._prefix, present.ours, texts))
             # What is there comes first: left out, its older value would stay, and take room all the same.
             ordered = sorted(texts.items(), key=lambda pair: pair[0] not in present.ours)
-            fitting = keys.keep_what_fits(ordered, present.others_bytes + kept_bytes)
+            fitting = keep_what_fits(ordered, present.others_bytes + kept_bytes)
         ours: frozenset[str] = frozenset()  # advice that holds no more
         if target in self._insights:
             ours |= self._keys(keys.INSIGHT_NAMES | keys.STATE_NAMES)

@@ -1,7 +1,8 @@
-"""Compares wanted and present annotations, and tells whether the difference is worth a write. Pure."""
+"""Compares wanted and present annotations: what fits beside what stays, what differs, whether that is worth a
+write. Pure."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -17,7 +18,6 @@ from sinks.annotations.core.keys import (
     UPDATED,
     WRITTEN_WITH_OTHERS,
     is_ours,
-    size_of,
 )
 from sinks.annotations.core.schedule import ChangeThreshold
 
@@ -59,6 +59,9 @@ _TOLERANCES = {
     "MB": Tolerance(50.0),
 }
 """By the field's name, or by the unit of a text. A p95, unlike a maximum, goes up and down."""
+TOTAL_BYTES = 262_144
+"""Of all keys and values of one object, those of others included: what the API server takes."""
+_SPARE_BYTES = 16_384
 _AMOUNT = re.compile(r"(-?\d+(?:\.\d+)?)(GB|MB)")
 
 
@@ -75,6 +78,26 @@ def stays(kind: str, prefix: str, ours: Mapping[str, str], wanted: Collection[st
         for key, value in ours.items()
         if key not in wanted and not is_ours(kind, key.removeprefix(f"{prefix}/"))
     }
+
+
+def size_of(annotations: Mapping[str, str]) -> int:
+    """Return bytes of keys and values, as the API server counts them."""
+    return sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
+
+
+def keep_what_fits(wanted: Iterable[tuple[str, str]], taken_bytes: int) -> dict[str, str]:
+    """Return as many of ``wanted`` (the most important first) as fit beside what is taken.
+
+    Leaves 16 KiB free, for other writers.
+    """
+    left = TOTAL_BYTES - _SPARE_BYTES - taken_bytes
+    kept: dict[str, str] = {}
+    for key, value in wanted:
+        size = size_of({key: value})
+        if size <= left:
+            kept[key] = value
+            left -= size
+    return kept
 
 
 def diff(
@@ -169,16 +192,12 @@ def _differ(name: str, first_value: Any, other: Any) -> bool:
         part = tolerance.part * max(abs(first[0]), abs(second[0]))
         return distance > tolerance.distance and distance > part
     if isinstance(first_value, list) and isinstance(other, list):
-        return len(first_value) != len(other) or any(map(_item_differs, first_value, other))
+        # A bare number in a list is a name, such as a PID, and no quantity.
+        return len(first_value) != len(other) or any(
+            item != of_other if int in (type(item), type(of_other)) else _differ("", item, of_other)
+            for item, of_other in zip(first_value, other, strict=True)
+        )
     return bool(first_value != other)
-
-
-def _item_differs(first: Any, other: Any) -> bool:
-    """Tell whether two items of a list differ. A bare number in a list is a name, such as a PID, and no
-    quantity."""
-    if type(first) is int or type(other) is int:
-        return bool(first != other)
-    return _differ("", first, other)
 
 
 def _figure(name: str, value: Any) -> tuple[float, str] | None:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from dutycycle.contract.records.derived import JobPeaks, Peaks, PodOfJob
 from sinks.annotations.core import keys
-from sinks.annotations.core.diff import Present, stays
+from sinks.annotations.core.diff import Present, keep_what_fits, size_of, stays
 from sinks.annotations.core.targets import is_name
 from sinks.annotations.core.values import (
     MEGA,
@@ -73,12 +73,12 @@ class JobView:
         """Return all that we want on the job, ``insight`` before its pods, within what fits beside
         what is kept there."""
         chosen = {**insight, **self.plain, **self._chosen(present)}
-        taken = present.others_bytes + keys.size_of(self._stays(present, chosen))
-        kept = keys.keep_what_fits(chosen.items(), taken)
+        taken = present.others_bytes + size_of(self._stays(present, chosen))
+        kept = keep_what_fits(chosen.items(), taken)
         if self.pods.keys() <= kept.keys() and not self.hidden:
             return kept
         summary = {self._key(keys.PODS_SUMMARY): self.summary}
-        kept = keys.keep_what_fits((summary | chosen).items(), taken)
+        kept = keep_what_fits((summary | chosen).items(), taken)
         with_key = kept.keys() | self._stays(present, kept).keys()
         hidden = max(0, self.hidden - len(self._unrecorded(present) & with_key))
         return kept | {self._key(keys.PODS_OMITTED): text(hidden + len(self.pods.keys() - with_key))}

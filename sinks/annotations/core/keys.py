@@ -1,12 +1,10 @@
 """Names the keys of our annotations on nodes, pods and jobs, and what Kubernetes allows. Pure.
 
-A key is ``<prefix>/<name>``. The API server wants a name of at most 63 characters, and all keys and values
-of one object within 256 KiB.
+A key is ``<prefix>/<name>``. The API server wants a name of at most 63 characters.
 """
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
 
 from dutycycle.contract.catalogue import POD_ANNOTATIONS
 
@@ -77,9 +75,6 @@ _POD_NAMES = _PLAIN | frozenset({
     GPU_UTIL, GPU_MEM_UTIL, GPU_ATTRIBUTION, *POD_ANNOTATIONS, UPDATED,
 })  # fmt: skip
 LONGEST_NAME = 63
-TOTAL_BYTES = 262_144
-"""Of all annotations of one object, those of others included."""
-_SPARE_BYTES = 16_384
 _HASH_CHARS = 8
 _NODE_NAME = re.compile(rf"gpu-(?:static|\d+)|{GPU_COUNT}|{GPU_UTIL_MAX}|{GPU_HEALTH}|{GPU_HEALTH_REASON}")
 
@@ -111,23 +106,3 @@ def is_ours(kind: str, name: str) -> bool:
     if kind == "node":
         return _NODE_NAME.fullmatch(name) is not None
     return name in (_POD_NAMES if kind == "pod" else _JOB_NAMES)
-
-
-def size_of(annotations: Mapping[str, str]) -> int:
-    """Return bytes of keys and values, as the API server counts them."""
-    return sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
-
-
-def keep_what_fits(wanted: Iterable[tuple[str, str]], taken_bytes: int) -> dict[str, str]:
-    """Return as many of ``wanted`` (the most important first) as fit beside what is taken.
-
-    Leaves 16 KiB free, for other writers.
-    """
-    left = TOTAL_BYTES - _SPARE_BYTES - taken_bytes
-    kept: dict[str, str] = {}
-    for key, value in wanted:
-        size = size_of({key: value})
-        if size <= left:
-            kept[key] = value
-            left -= size
-    return kept

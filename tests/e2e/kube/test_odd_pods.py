@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from collectors.pods.convert import STATIC_POD, records
 from dutycycle.contract.records.derived import JobPeaks, PodOfJob
 from dutycycle.contract.records.pods import JobRef
-from sinks.annotations.core.keys import MOST_PODS, TOTAL_BYTES, size_of
+from sinks.annotations.core.diff import TOTAL_BYTES, size_of
+from sinks.annotations.core.keys import MOST_PODS
 from sinks.annotations.core.schedule import WritePolicy
 from sinks.annotations.sink import AnnotationSink
 from tests.support.kube.api_server import api_server

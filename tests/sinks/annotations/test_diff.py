@@ -10,8 +10,16 @@ from hypothesis import strategies as st
 from dutycycle.contract.records.derived import PodOfJob
 from dutycycle.kube.references import Patch
 from sinks.annotations.core.desired import Annotations
-from sinks.annotations.core.diff import Present, changed_figures, diff, split, worth_writing
-from sinks.annotations.core.keys import LONGEST_NAME, PODS_OMITTED, TOTAL_BYTES, pod_key_name, size_of
+from sinks.annotations.core.diff import (
+    TOTAL_BYTES,
+    Present,
+    changed_figures,
+    diff,
+    size_of,
+    split,
+    worth_writing,
+)
+from sinks.annotations.core.keys import LONGEST_NAME, PODS_OMITTED, pod_key_name
 from sinks.annotations.core.schedule import ChangeThreshold
 from tests.support.sinks import made
 from tests.support.sinks.rig import patched

@@ -10,15 +10,8 @@ from dutycycle.contract.records.derived import JobPeaks, PodOfJob
 from dutycycle.contract.records.insights import Anomaly
 from dutycycle.kubectl.annotations import anomaly, insights, of_job, ours
 from sinks.annotations.core.desired import Annotations, Record
-from sinks.annotations.core.diff import Present, diff, split
-from sinks.annotations.core.keys import (
-    INSIGHT_NAMES,
-    MOST_PODS,
-    PODS_OMITTED,
-    PODS_SUMMARY,
-    TOTAL_BYTES,
-    size_of,
-)
+from sinks.annotations.core.diff import TOTAL_BYTES, Present, diff, size_of, split
+from sinks.annotations.core.keys import INSIGHT_NAMES, MOST_PODS, PODS_OMITTED, PODS_SUMMARY
 from sinks.annotations.core.targets import job_target
 from tests.support.sinks import made
 from tests.support.sinks.rig import patched

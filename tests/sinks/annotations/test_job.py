@@ -10,15 +10,13 @@ from msgspec.structs import replace
 from dutycycle.contract.records.derived import JobPeaks, PodOfJob
 from dutycycle.kube.references import Patch
 from sinks.annotations.core.desired import Annotations
-from sinks.annotations.core.diff import Present, changed_figures, diff, split
+from sinks.annotations.core.diff import TOTAL_BYTES, Present, changed_figures, diff, size_of, split
 from sinks.annotations.core.keys import (
     MOST_PODS,
     PODS_OMITTED,
     PODS_SUMMARY,
-    TOTAL_BYTES,
     WRITTEN_WITH_OTHERS,
     pod_key_name,
-    size_of,
 )
 from tests.support.sinks import made
 from tests.support.sinks.rig import patched

@@ -7,7 +7,7 @@ import signal
 import threading
 from collections.abc import Sequence
 from multiprocessing.process import BaseProcess
-from typing import Any, TextIO
+from typing import Any
 
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.experiments.plan import PlannedRun
@@ -18,12 +18,12 @@ _Messages = Any
 """A queue of pairs: so many further lines, or what went wrong."""
 
 
-def sweep(runs: Sequence[PlannedRun], jobs: int, *, quiet: bool = False, out: TextIO | None = None) -> None:
+def sweep(runs: Sequence[PlannedRun], jobs: int, *, quiet: bool = False) -> None:
     """Run what is not finished, ``jobs`` at a time. Raises ``DutycycleError`` for the first run that fails;
     those beside it are stopped and run again the next time."""
     waiting = [run for run in runs if run.finished is None]
     lines = sum(trace.lines for run in waiting for trace in run.traces)
-    shown = _Shown(lines, len(waiting), out, quiet=quiet)
+    shown = _Shown(lines, len(waiting), quiet=quiet)
     context = multiprocessing.get_context("spawn")  # a fork would take the threads of numpy and numba along
     messages: _Messages = context.Queue()
     processes: list[BaseProcess] = []
@@ -89,9 +89,9 @@ def _hear(messages: _Messages, shown: "_Shown") -> None:
 class _Shown:
     """Shows how far all runs are together."""
 
-    def __init__(self, lines: int, runs: int, out: TextIO | None, *, quiet: bool) -> None:
+    def __init__(self, lines: int, runs: int, *, quiet: bool) -> None:
         self._runs, self._done, self._lines = runs, 0, 0
-        self.progress = Progress("lines", lines, quiet=quiet, out=out)
+        self.progress = Progress("lines", lines, quiet=quiet)
         self._show()
 
     def _show(self) -> None:

@@ -15,14 +15,9 @@ _EVERY_S = 0.5
 _LOG_LINES = 50
 
 
-def is_screen() -> bool:
-    """Tell whether there is a terminal on both sides."""
-    return sys.stdin.isatty() and sys.stdout.isatty()
-
-
 async def show(source: Source, ended: asyncio.Event) -> None:
     """Show until ``ended``, which is later than ``stop``: so long keys come here, and not to the shell."""
-    if is_screen():
+    if sys.stdin.isatty() and sys.stdout.isatty():
         from dutycycle.live.screen.app import Screen  # a quarter of a second: lines need nothing of it
 
         screen = Screen(source)

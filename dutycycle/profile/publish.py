@@ -1,6 +1,5 @@
 """Tells the others what a profile of a pod says: on the topic ``profiles``, for the pod and for its job."""
 
-import asyncio
 import time
 
 from dutycycle.contract.codec import DecodeError, decode, encode
@@ -21,15 +20,11 @@ from dutycycle.traces.subject import subject_of
 TOPIC = "profiles"
 
 
-def find_pod(name: str, settings: Settings, timeout_s: float) -> Pod:
+async def find_pod(name: str, settings: Settings, timeout_s: float) -> Pod:
     """Return the pod of that name or uid, as its collector has told; of several in a row the newest.
 
     A broker is waited for ``timeout_s``. Raises ``DutycycleError``.
     """
-    return asyncio.run(_find_pod(name, settings, timeout_s))
-
-
-async def _find_pod(name: str, settings: Settings, timeout_s: float) -> Pod:
     await answered_within(timeout_s, settings, wait_for_broker(settings, Telemetry("profile")))
     known: dict[str, Pod] = {}
     for message in await read_all(settings, "pods", timeout_s):
@@ -44,7 +39,7 @@ async def _find_pod(name: str, settings: Settings, timeout_s: float) -> Pod:
     return max(pods, key=lambda pod: pod.started_ms or pod.created_ms or 0)
 
 
-def publish(profile: Profile, pod: Pod, settings: Settings) -> None:
+async def publish(profile: Profile, pod: Pod, settings: Settings) -> None:
     """Publish it. Raises ``DutycycleError``, also for a profile that says nothing."""
     if not profile.whole or not profile.evidence:
         raise DutycycleError(f"nothing is published for pod {pod.name}: {profile.headline()}")
@@ -59,10 +54,6 @@ def publish(profile: Profile, pod: Pod, settings: Settings) -> None:
         )
         for subject in subjects
     ]  # fmt: skip
-    asyncio.run(_publish(records, settings))
-
-
-async def _publish(records: list[ProfileVerdict], settings: Settings) -> None:
     await ensure_topics(settings, ["pods"], outputs=[TOPIC])
     topic = full_name(settings.topic_prefix, TOPIC)
     producer = Producer(settings, "profile")

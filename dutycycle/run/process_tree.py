@@ -1,7 +1,6 @@
 """Reads the processes of a command: it, what it started, and what these started, from ``/proc``."""
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,7 +38,10 @@ class ProcessTree:
 
     def read(self) -> TreeUse | None:
         """Return what the processes use and have used until now; None when there is no process any more."""
-        stats = dict(self._stats())
+        stats: dict[int, list[bytes]] = {}
+        for entry in os.scandir(self._proc):
+            if entry.name.isdecimal() and (fields := self._stat(int(entry.name))) is not None:
+                stats[int(entry.name)] = fields
         pids = self._members({pid: int(fields[_PPID]) for pid, fields in stats.items()})
         if not pids:
             return None
@@ -58,24 +60,22 @@ class ProcessTree:
     def holds(self, pid: int) -> bool:
         """Tell whether a process is one of them, by its parents."""
         while pid > _INIT:
-            try:
-                stat = (self._proc / str(pid) / "stat").read_bytes()
-            except OSError:  # it ended
+            fields = self._stat(pid)
+            if fields is None:
                 return False
-            pid = int(stat[stat.rindex(b")") + 2 :].split()[_PPID])
+            pid = int(fields[_PPID])
             if pid == self._parent:
                 return True
         return False
 
-    def _stats(self) -> Iterator[tuple[int, list[bytes]]]:
-        for entry in os.scandir(self._proc):
-            if entry.name.isdecimal():
-                try:
-                    stat = (self._proc / entry.name / "stat").read_bytes()
-                except OSError:  # it ended
-                    continue
-                # The name may hold anything: the fields begin after its last bracket.
-                yield int(entry.name), stat[stat.rindex(b")") + 2 :].split()
+    def _stat(self, pid: int) -> list[bytes] | None:
+        """Return the fields of ``/proc/<pid>/stat`` after the name; None of a process that has ended."""
+        try:
+            stat = (self._proc / str(pid) / "stat").read_bytes()
+        except OSError:
+            return None
+        # The name may hold anything: the fields begin after its last bracket.
+        return stat[stat.rindex(b")") + 2 :].split()
 
     def _members(self, parents: dict[int, int]) -> frozenset[int]:
         children: dict[int, list[int]] = {}

@@ -49,21 +49,17 @@ class ExtenderScores:
         self._known: dict[tuple[int, ...], int] = {}
 
     def __call__(self, cluster: Cluster, rows: Rows, demand: Demand, ranks: Mapping[int, int]) -> Scores:
-        ours = [
-            self._score(int(cluster.gpus[row]), int(cluster.whole[row]), ranks.get(row, 0), demand)
-            for row in rows.tolist()
-        ]
-        weight = _EXTENDER_WEIGHT * 100 // HIGHEST_EXTENDER_SCORE
-        return default_scores(cluster, rows, demand, ranks) + weight * np.array(ours, dtype=np.int64)
-
-    def _score(self, gpus: int, whole: int, ranks: int, demand: Demand) -> int:
         shares = 0 < demand.gpu_milli < WHOLE
         wanted = 1 if shares else demand.gpu_milli // WHOLE
-        key = (gpus, whole, ranks, wanted, demand.pods, shares)
-        if key not in self._known:
-            node = NodeResources(
-                "", (_FREE,) * whole + (_TAKEN,) * (gpus - whole), ranks=ranks, near_ranks=ranks
-            )
-            need = Need(wanted, ranks=demand.pods, shares=shares)
-            self._known[key] = score(Nodes.of([node]), need).at(0).extender_score
-        return self._known[key]
+        ours = []
+        for row in rows.tolist():
+            gpus, whole, near = int(cluster.gpus[row]), int(cluster.whole[row]), ranks.get(row, 0)
+            key = (gpus, whole, near, wanted, demand.pods, shares)
+            if key not in self._known:
+                taken = (_FREE,) * whole + (_TAKEN,) * (gpus - whole)
+                node = NodeResources("", taken, ranks=near, near_ranks=near)
+                need = Need(wanted, ranks=demand.pods, shares=shares)
+                self._known[key] = score(Nodes.of([node]), need).at(0).extender_score
+            ours.append(self._known[key])
+        weight = _EXTENDER_WEIGHT * 100 // HIGHEST_EXTENDER_SCORE
+        return default_scores(cluster, rows, demand, ranks) + weight * np.array(ours, dtype=np.int64)

@@ -90,17 +90,17 @@ class TrialSession:
 
     async def _wait_for_place(self, running: set[asyncio.Task[None]], variant: Variant) -> None:
         """Wait until a trial may begin, or nothing runs any more."""
-        while running and not (len(running) < self.options.at_once and await self._has_room(variant)):
+        while running:
+            if len(running) < self.options.at_once:
+                left = await room(self.server, self.template, free=True)
+                for other in (*self._reserved.values(), variant):  # pods of the others may not be there yet
+                    left = left.take(other) if left is not None else None
+                if left is not None:
+                    return
             done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
             running -= done
             for task in done:
                 await task  # raises what ended it
-
-    async def _has_room(self, variant: Variant) -> bool:
-        left = await room(self.server, self.template, free=True)
-        for other in (*self._reserved.values(), variant):  # pods of the others may not be there yet
-            left = left.take(other) if left is not None else None
-        return left is not None
 
     def _why_not(self, variant: Variant) -> str | None:
         if self.signals.stop.is_set():

@@ -42,24 +42,6 @@ _KUBERNETES_OWN = "system:"
 _AUTHENTICATED = "system:authenticated"
 
 
-class NotAllowedError(PageError):
-    """Says to whoever is known, or claims to be somebody, why he may see nothing."""
-
-    status = 403
-
-
-class TooManyError(PageError):
-    """Says that so much is asked that this has to wait."""
-
-    status = 429
-
-
-class NoReviewError(PageError):
-    """Says that the API server does not answer; nothing is shown then."""
-
-    status = 503
-
-
 class Gate:
     """Says who asks.
 
@@ -145,7 +127,7 @@ class Gate:
         return session
 
     def _named_by_proxy(self, request: "web.Request") -> User | None:
-        """Return whom the proxy names; None where nobody is named. Raises ``NotAllowedError``."""
+        """Return whom the proxy names; None where nobody is named. Raises ``PageError``."""
         if not self._proxies:
             return None
         headers = (self._settings.web_user_header, self._settings.web_groups_header)
@@ -153,14 +135,15 @@ class Gate:
         if not names and not groups:
             return None
         if not self._is_proxy(request.remote):
-            raise NotAllowedError(f"{headers[0]}: only a proxy of DUTYCYCLE_WEB_PROXIES may say who asks")
+            raise PageError(f"{headers[0]}: only a proxy of DUTYCYCLE_WEB_PROXIES may say who asks", 403)
         if len(names) != 1 or len(groups) > 1 or not _is_name(names[0]):
-            raise NotAllowedError(
-                f"{headers[0]}: expected one name, of {_LONGEST_NAME} letters at most, and one {headers[1]}"
+            raise PageError(
+                f"{headers[0]}: expected one name, of {_LONGEST_NAME} letters at most, and one {headers[1]}",
+                403,
             )
         of = tuple(name for part in ",".join(groups).split(",") if _is_name(name := part.strip()))
         if self._allowed.isdisjoint(("*", names[0], *(_GROUP + name for name in of))):
-            raise NotAllowedError(f"{names[0]}: is not among those of DUTYCYCLE_WEB_ALLOW")
+            raise PageError(f"{names[0]}: is not among those of DUTYCYCLE_WEB_ALLOW", 403)
         return User(names[0], (*of, _AUTHENTICATED))
 
     def _is_proxy(self, remote: str | None) -> bool:
@@ -177,7 +160,7 @@ class Gate:
         if self._token is not None and hmac.compare_digest(given, self._token.encode()):
             return Viewer("the holder of the token")
         if self._tried >= _MOST_TRIED:
-            raise TooManyError("too many tokens are tried: try again in a moment")
+            raise PageError("too many tokens are tried: try again in a moment", 429)
         self._tried += 1
         try:
             user = None
@@ -225,8 +208,9 @@ class Gate:
             yield
         except KubeError as error:
             self._refused(error)
-            raise NoReviewError(
-                "The API server does not say who may see what, so nothing is shown: try again in a minute"
+            raise PageError(
+                "The API server does not say who may see what, so nothing is shown: try again in a minute",
+                503,
             ) from error
 
 

@@ -10,7 +10,7 @@ import orjson
 from dutycycle.contract.records.derived import Subject
 from dutycycle.contract.records.insights import Insight
 from dutycycle.contract.units import END_OF_TIME_MS, unix_ms
-from dutycycle.web.questions import SPANS, NotShownError, PageError, Query, Viewer, choice, span_of
+from dutycycle.web.questions import SPANS, PageError, Query, Viewer, choice, span_of
 from dutycycle.web.subject.predicted import predicted_pods
 from dutycycle.words import evidence_figures, held_back, kind_words
 from sinks.records.jobs import ORDERS, JobQuery, read_job, read_jobs
@@ -142,7 +142,7 @@ def job_values(url: str, query: Query, viewer: Viewer) -> dict[str, Any]:
     uid = query.get("uid", "")
     record = read_job(url, uid, viewer.namespaces)
     if record is None:
-        raise NotShownError(f"{uid}: the records have no such job")
+        raise PageError(f"{uid}: the records have no such job", 404)
     earlier = [job_use(row) for row in record.earlier]
     job = job_use(record.row)
     groups, unreadable = predicted_pods(url, record.row, viewer.namespaces)

@@ -38,7 +38,6 @@ from dutycycle.web.pools import NodePools
 from dutycycle.web.questions import (
     EVERYBODY,
     SPANS,
-    NotShownError,
     PageError,
     Query,
     Viewer,
@@ -151,7 +150,7 @@ class Pages:
         state, key = self._seen_by(viewer), query.get("key", "")
         row = state.row(key)
         if row is None or key == f"pod/{OTHERS}":
-            raise NotShownError(f"{key}: is not there any more, or was not seen yet")
+            raise PageError(f"{key}: is not there any more, or was not seen yet", 404)
         verdicts = [
             {
                 "title": "" if title == row.title else title,

@@ -26,14 +26,12 @@ class NodePools:
     """Knows the pools as they were read last. ``labels``: those that name one, the first that a node has
     counts; none: no node is read. ``refused`` hears of what the API server does not answer, or refuses."""
 
-    def __init__(
-        self, labels: Sequence[str], refused: Callable[[KubeError], object], every_s: float = _EVERY_S
-    ) -> None:
+    def __init__(self, labels: Sequence[str], refused: Callable[[KubeError], object]) -> None:
         self._setting = f"DUTYCYCLE_WEB_POOLS={','.join(labels)}"
         self._labels = tuple(
             key for label in labels for key in (KNOWN_LABELS if label == KNOWN else (label,))
         )
-        self._refused, self._every_s = refused, every_s
+        self._refused = refused
         self._reading: asyncio.Task[None] | None = None
         self._server: ApiServer | None = None
         self.of_node: Mapping[str, str] = {}
@@ -72,4 +70,4 @@ class NodePools:
                     for name, given in labels.items()
                 }
                 self.problem = ""
-            await asyncio.sleep(self._every_s)
+            await asyncio.sleep(_EVERY_S)

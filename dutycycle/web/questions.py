@@ -41,15 +41,12 @@ EVERYBODY = Viewer()
 
 
 class PageError(DutycycleError):
-    """Says of a question why it cannot be answered, in words for who asked."""
+    """Says of a question why it cannot be answered, in words for who asked. ``status``: of HTTP; 404 is all
+    that is said of what may not be seen."""
 
-    status = 400
-
-
-class NotShownError(PageError):
-    """Says that there is nothing like that, which is all that is said of what may not be seen."""
-
-    status = 404
+    def __init__(self, text: str, status: int = 400) -> None:
+        super().__init__(text)
+        self.status = status
 
 
 def span_of(text: str, now_ms: int) -> tuple[int, int]:

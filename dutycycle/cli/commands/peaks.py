@@ -116,7 +116,20 @@ def print_records(records: Sequence[PeakRecord], form: str) -> int:
     if form == "json":
         print_json([to_plain(record) for record in records])
     elif form == "csv":
-        print_csv(_CSV, (row for record in records for row in csv_rows(record)))
+        # One row a metric: of the whole, whose scope is empty, and of each GPU or pod
+        rows_of_metrics = []
+        for record in records:
+            scopes = {"": record.metrics}
+            if isinstance(record, PodPeaks):
+                scopes |= record.gpus
+            else:
+                scopes |= {name: pod.metrics for name, pod in record.pods.items()}
+            rows_of_metrics += [
+                _head(record) | {"scope": scope, "metric": metric, **structs.asdict(peak)}
+                for scope, peaks in scopes.items()
+                for metric, peak in peaks.items()
+            ]
+        print_csv(_CSV, rows_of_metrics)
     else:
         times_named = Counter(_name(record) for record in records)
         names = ["namespace", "name", "node", "job"]
@@ -161,21 +174,6 @@ def print_days(records: Sequence[NodePeaks], form: str) -> int:
             lines.append((node, utc_day(day_ms), str(gpus or ""), *figures))
         print_table(headers, lines, "no records yet")
     return 0
-
-
-def csv_rows(record: PeakRecord) -> list[dict[str, Any]]:
-    """Return one row a metric: of the whole (empty ``scope``), and of each GPU or pod."""
-    head = _head(record)
-    scopes = {"": record.metrics}
-    if isinstance(record, PodPeaks):
-        scopes |= record.gpus
-    else:
-        scopes |= {name: pod.metrics for name, pod in record.pods.items()}
-    return [
-        head | {"scope": scope, "metric": metric, **structs.asdict(peak)}
-        for scope, peaks in scopes.items()
-        for metric, peak in peaks.items()
-    ]
 
 
 def _head(record: PeakRecord) -> dict[str, Any]:

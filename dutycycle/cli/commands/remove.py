@@ -19,10 +19,6 @@ _NOTE = "a sink or webhook that still runs makes them again: stop it first, or s
 _SHOWN_KEYS = 4
 
 
-class NoNamespaceError(DutycycleError):
-    """Says that the namespace that was named does not exist."""
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what to do, and where."""
     parser.description = (
@@ -70,11 +66,11 @@ async def _check_namespace(server: ApiServer, name: str) -> None:
     """Raises where there is no such namespace: nothing found in it would read as a success. To the API server
     one without a name, as of a variable that is not set, is all of them."""
     if not name:
-        raise NoNamespaceError("--namespace: is empty: name one, or leave the flag out for all")
+        raise DutycycleError("--namespace: is empty: name one, or leave the flag out for all")
     try:
         await server.metadata(ObjectRef("v1", "Namespace", name))
     except GoneError as error:
-        raise NoNamespaceError(f"there is no namespace {name}: see --namespace") from error
+        raise DutycycleError(f"there is no namespace {name}: see --namespace") from error
     except KubeError:  # who may not ask for it, or reaches no server, is told by what follows
         return
 

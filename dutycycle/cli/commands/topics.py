@@ -189,21 +189,16 @@ async def make_topics(
     A broker that is unreachable is waited for, ``timeout_s`` at most, and that is said. Raises
     ``PartitionsDifferError``, or a ``BrokerError``.
     """
+    from dutycycle.kafka.clients import new_admin, translated
+    from dutycycle.kafka.errors import BrokerRefusedError
     from dutycycle.kafka.reachability import answered_within, wait_for_topics
+    from dutycycle.kafka.topic_settings import apply_settings, compare_settings, describe_topics
 
     outputs = [name for name in TOPICS if name not in _ALIKE]
     waiting = wait_for_topics(
         settings, telemetry, _ALIKE, outputs=outputs, changelogs=changelogs(settings), verify=False
     )
     partitions = await answered_within(timeout_s, settings, waiting)
-    return await _read_settings(settings, partitions, apply=apply)
-
-
-async def _read_settings(settings: Settings, partitions: Mapping[str, int], *, apply: bool) -> BrokerTopics:
-    from dutycycle.kafka.clients import new_admin, translated
-    from dutycycle.kafka.errors import BrokerRefusedError
-    from dutycycle.kafka.topic_settings import apply_settings, compare_settings, describe_topics
-
     topics = planned(settings)
     names = [topic.name for topic in topics]
 

@@ -47,7 +47,6 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     """Read it and print; 0 when there was something to read."""
     if args.pod is not None and settings.broker is None:
         raise SettingError("--pod needs a broker: give --broker kafka://host:9092 or DUTYCYCLE_BROKER")
-
     with temporary_folder() as folder:
         file, uid = _file(args, folder)
         whose = args.pod or (uid if settings.broker is not None else None)
@@ -55,7 +54,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         if whose is not None:
             from dutycycle.profile.publish import find_pod  # here: a profile alone needs no Kafka
 
-            pod = find_pod(whose, settings, args.timeout)
+            pod = asyncio.run(find_pod(whose, settings, args.timeout))
         from dutycycle.profile.profile import read  # here: --help need not wait
 
         if file.suffix == _REPORT:
@@ -77,7 +76,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         from dutycycle.profile.publish import publish
         from dutycycle.traces.subject import qualified
 
-        publish(profile, pod, settings)
+        asyncio.run(publish(profile, pod, settings))
         of = f" of job {pod.job.name}" if pod.job is not None else ""
         print(f"published for pod {qualified(pod, pod.name)}{of}", file=sys.stderr)  # noqa: T201
     return 0

@@ -31,26 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "files", nargs="*", metavar="FILE", help="YAML or JSON with one Job of batch/v1; - is stdin"
     )
-    _add_what_is_tried(parser, TrialOptions())
-    parser.add_argument("--out", metavar="DIR", type=Path, help="an empty or new folder for what is written")
-    parser.add_argument(
-        "--clean", action="store_true", help="only delete what killed trials have left in the namespace"
-    )
-    parser.add_argument(
-        "--watch", metavar="NAME,NAME", type=typed(_namespaces),
-        help="until a signal, try those Jobs of these namespaces whose annotation dutycycle.io/trial asks; "
-        "the flags are for what it does not say",
-    )  # fmt: skip
-    group = parser.add_argument_group("on a cluster")
-    group.add_argument("-n", "--namespace", metavar="NAME", help="namespace of a Job that names none")
-    group.add_argument(
-        "--priority-class", default=PRIORITY_CLASS, metavar="NAME",
-        help="one with preemptionPolicy: Never (default: %(default)s, created if it is missing)",
-    )  # fmt: skip
-    arguments.add_cluster(group)
-
-
-def _add_what_is_tried(parser: argparse.ArgumentParser, usual: TrialOptions) -> None:
+    usual = TrialOptions()
     parser.add_argument(
         "--gpus", type=typed(numbers), default=(), metavar="N,N",
         help="GPUs of a pod (default: as the Job has them)",
@@ -89,6 +70,22 @@ def _add_what_is_tried(parser: argparse.ArgumentParser, usual: TrialOptions) -> 
         "--start", dest="start_s", type=arguments.duration_s, default=usual.start_s, metavar="TIME",
         help="give up one that has no nodes after this time (default: 10m)",
     )  # fmt: skip
+    parser.add_argument("--out", metavar="DIR", type=Path, help="an empty or new folder for what is written")
+    parser.add_argument(
+        "--clean", action="store_true", help="only delete what killed trials have left in the namespace"
+    )
+    parser.add_argument(
+        "--watch", metavar="NAME,NAME", type=typed(_namespaces),
+        help="until a signal, try those Jobs of these namespaces whose annotation dutycycle.io/trial asks; "
+        "the flags are for what it does not say",
+    )  # fmt: skip
+    group = parser.add_argument_group("on a cluster")
+    group.add_argument("-n", "--namespace", metavar="NAME", help="namespace of a Job that names none")
+    group.add_argument(
+        "--priority-class", default=PRIORITY_CLASS, metavar="NAME",
+        help="one with preemptionPolicy: Never (default: %(default)s, created if it is missing)",
+    )  # fmt: skip
+    arguments.add_cluster(group)
 
 
 def _namespaces(text: str) -> tuple[str, ...]:

@@ -27,12 +27,6 @@ _STYLES = {
 """The sixteen colours of the terminal itself: they fit its background, whichever that is."""
 
 
-def strip_of(line: Line, width: int) -> Strip:
-    """Return a line of exactly ``width`` cells."""
-    segments = [Segment(text, _STYLES[style]) for text, style in fit(line, width)]
-    return Strip(segments, width)
-
-
 def text_of_line(line: Line) -> Text:
     """Return the text for a widget of one line."""
     return Text.assemble(*((text, _STYLES[style]) for text, style in line), no_wrap=True, overflow="ellipsis")
@@ -104,7 +98,8 @@ class Lines(ScrollView, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         """Return what Textual asks for."""
-        return strip_of(self._drawn[y] if y < len(self._drawn) else [], self.room)
+        line = self._drawn[y] if y < len(self._drawn) else []
+        return Strip([Segment(text, _STYLES[style]) for text, style in fit(line, self.room)], self.room)
 
 
 Content = Callable[[int], Sequence[Line]]

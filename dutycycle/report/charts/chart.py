@@ -132,9 +132,9 @@ def unit_of(unit: str, most: Iterable[float | None]) -> tuple[str, float]:
     return next((prefix for prefix in prefixes if highest >= prefix[1]), prefixes[-1])
 
 
-def points_of(view: View, ticks: FrameTicks, column: str, most: int = POINTS) -> Buckets:
+def points_of(view: View, ticks: FrameTicks, column: str) -> Buckets:
     """Return a column over the time of the report."""
-    return buckets(ticks.times, ticks[column], view.first_ms, view.last_ms, most)
+    return buckets(ticks.times, ticks[column], view.first_ms, view.last_ms, POINTS)
 
 
 def drawn_points(chart: Chart, line: Line) -> Buckets:

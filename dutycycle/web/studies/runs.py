@@ -10,7 +10,7 @@ from dutycycle.contract.records.pods import Pod
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.model.subjects import PodRow
 from dutycycle.web.jobs import job_use
-from dutycycle.web.questions import NotShownError
+from dutycycle.web.questions import PageError
 from dutycycle.web.studies.study import RunSpan
 from sinks.records.jobs import MOST_JOBS, read_job, read_neighbors, read_pods
 
@@ -19,7 +19,7 @@ def run_of(state: LiveState, url: str, uid: str, back_ms: int, namespaces: froze
     """Find a job, or a pod without one: from ``back_ms`` before its end on, or before now while it runs.
 
     ``state``: what may be seen of now. ``url``: of the records; ``namespaces``: of which they may tell, None
-    for all. Raises ``NotShownError`` for one that nothing is known of, ``DutycycleError`` where the records
+    for all. Raises ``PageError`` for one that nothing is known of, ``DutycycleError`` where the records
     cannot be read.
     """
     now_ms = time.time_ns() // 1_000_000
@@ -29,7 +29,7 @@ def run_of(state: LiveState, url: str, uid: str, back_ms: int, namespaces: froze
     else:
         record = read_job(url, uid, namespaces)
         if record is None:
-            raise NotShownError(f"{uid}: no such job runs, and the records have none")
+            raise PageError(f"{uid}: no such job runs, and the records have none", 404)
         job, pod_count = job_use(record.row), record.pod_count
         end_ms = job.last_ms + 1000 if job.is_ended else now_ms
         name, span = job.title, (max(end_ms - back_ms, job.first_ms), end_ms)

@@ -34,42 +34,37 @@ def amount(
 def use(
     title: str, value: Callable[[R], Value], is_there: Callable[[R], bool] = lambda _: True
 ) -> TableColumn[R]:
-    """Return percent with a bar; nothing for what has none."""
+    """Return percent with a bar; the percent alone where there is no place for both, nothing for what has
+    none."""
 
     def cell(row: R, width: int) -> Line:
-        return util_cell(value(row), width) if is_there(row) else []
+        if not is_there(row):
+            return []
+        pct = value(row)
+        text = UNKNOWN if pct is None else f"{pct:.0f} %"
+        style = util_style(pct)
+        if width < _BAR_FROM:
+            return [(text, style)]
+        return [*bar(None if pct is None else pct / 100, width - 6, style), (text.rjust(6), style)]
 
     return TableColumn(title, 12, cell, value, comfort=14, grows=18, descending=True)
 
 
-def util_cell(value: Value, width: int) -> Line:
-    """Return a bar, and the percent; the percent alone where there is no place for both."""
-    text = UNKNOWN if value is None else f"{value:.0f} %"
-    style = util_style(value)
-    if width < _BAR_FROM:
-        return [(text, style)]
-    return [*bar(None if value is None else value / 100, width - 6, style), (text.rjust(6), style)]
+def memory(used_of: Callable[[R], Value], total_of: Callable[[R], Value]) -> TableColumn[R]:
+    """Return bytes as GiB, ``89/141G``, with a bar where there is place for one."""
 
+    def cell(row: R, width: int) -> Line:
+        used, total, room = used_of(row), total_of(row), width - 10
+        if used is None:
+            text = UNKNOWN
+        else:
+            text = f"{used / GIB:.0f}/{total / GIB:.0f}G" if total else f"{used / GIB:.1f}G"
+        style = fill_style(used, total)
+        if room < 3 or not total:
+            return fit([(text, style)], width, right=True)
+        return [*bar(None if used is None else used / total, room, style), (text.rjust(10), style)]
 
-def memory(used: Callable[[R], Value], total: Callable[[R], Value]) -> TableColumn[R]:
-    """Return a bar, and ``89/141G``."""
-    return TableColumn(
-        "memory", 15, lambda row, width: memory_cell(used(row), total(row), width), used, comfort=17,
-        grows=20, descending=True,
-    )  # fmt: skip
-
-
-def memory_cell(used: Value, total: Value, width: int) -> Line:
-    """Return bytes as GiB, with a bar where there is place for one."""
-    if used is None:
-        text = UNKNOWN
-    else:
-        text = f"{used / GIB:.0f}/{total / GIB:.0f}G" if total else f"{used / GIB:.1f}G"
-    style = fill_style(used, total)
-    room = width - 10
-    if room < 3 or not total:
-        return fit([(text, style)], width, right=True)
-    return [*bar(None if used is None else used / total, room, style), (text.rjust(10), style)]
+    return TableColumn("memory", 15, cell, used_of, comfort=17, grows=20, descending=True)
 
 
 def history(

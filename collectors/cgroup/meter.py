@@ -3,10 +3,16 @@
 import time
 from collections.abc import Callable
 
+from collectors.cgroup.controllers import (
+    ContainerUsage,
+    Controller,
+    Disks,
+    Rhythm,
+    Texts,
+    v1_controllers,
+    v2_controllers,
+)
 from collectors.cgroup.tree import CgroupFolder, Group
-from collectors.cgroup.usage import ContainerUsage, Controller, Disks, Rhythm, Texts
-from collectors.cgroup.v1 import v1_controllers
-from collectors.cgroup.v2 import v2_controllers
 from collectors.files import FilePool
 from collectors.rates import CounterRatio, Growth, per_s, rounded, rounded_pct
 from dutycycle.contract.records.samples import Container

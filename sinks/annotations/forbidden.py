@@ -6,11 +6,12 @@ A kind of jobs that we may not read was left out on purpose: that is no error.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 
 from dutycycle.kube.errors import GoneError, KubeError
 from dutycycle.telemetry.events import Event, Telemetry
 from sinks.annotations.core.targets import Target
-from sinks.events import KIND_FORBIDDEN, PERMISSION_MISSING
+from sinks.events import KIND_FORBIDDEN, OBJECT_GONE, PERMISSION_MISSING
 from sinks.permissions import missing_permission
 
 RETRY_S = 25.0
@@ -32,29 +33,32 @@ class ForbiddenKindError(GoneError):
 
 @dataclass(slots=True)
 class Refusal:
-    """Holds a permission that lacks, and when it is tried next."""
+    """Says why an object is not written (``event``): it is gone, or a permission lacks; and when it is tried
+    next."""
 
     event: Event
     permission: str
     until: float
 
 
-class ForbiddenKinds:
-    """Remembers them by namespace, as a role may be of one alone. Each permission is one condition."""
+class Refusals:
+    """Remembers kinds by namespace, as a role may be of one alone: each permission is one condition. Of what
+    is not there it remembers each object: none is asked for again with each record that names it."""
 
     def __init__(self, telemetry: Telemetry, clock: Callable[[], float]) -> None:
         self._telemetry = telemetry
         self._clock = clock
         self._refusals: dict[_Scope, Refusal] = {}
+        self._gone_until: dict[Target, float] = {}
 
     def refusal(self, target: Target) -> Refusal | None:
-        """Tell why an object of this kind is not tried now. None: it is, and no other of its kind for a
-        while."""
-        refusal = self._refusals.get(_scope(target))
-        if refusal is None:
-            return None
+        """Tell why an object is not tried now. None: it is, and where a permission lacked no other of its
+        kind for a while."""
         now = self._clock()
-        if now < refusal.until:
+        if now < (until := self._gone_until.get(target, -inf)):
+            return Refusal(OBJECT_GONE, "", until)
+        refusal = self._refusals.get(_scope(target))
+        if refusal is None or now < refusal.until:
             return refusal
         refusal.until = now + RETRY_S
         return None
@@ -71,6 +75,13 @@ class ForbiddenKinds:
         self._telemetry.raise_condition(event, permission, detail, kind=target.api_kind)
         return known is None or known.permission != permission
 
+    def add_gone(self, target: Target) -> None:
+        """Note that the API server has no such object."""
+        self.allowed(target, "get")
+        now = self._clock()
+        self._gone_until = {gone: until for gone, until in self._gone_until.items() if now < until}
+        self._gone_until[target] = now + (NODE_S if target.uid is None else UID_S)
+
     def allowed(self, target: Target, verb: str) -> None:
         """Note that an object of this kind could be read (``get``) or written (``patch``)."""
         refusal = self._refusals.get(_scope(target))
@@ -79,6 +90,7 @@ class ForbiddenKinds:
 
     def forget(self) -> None:
         """Forget the refusals: the objects are another worker's now."""
+        self._gone_until.clear()
         for scope in list(self._refusals):
             self._clear(scope, "another worker may write these objects now")
 
@@ -86,28 +98,6 @@ class ForbiddenKinds:
         cleared = self._refusals.pop(scope)
         if all(refusal.permission != cleared.permission for refusal in self._refusals.values()):
             self._telemetry.clear_condition(cleared.event, cleared.permission, detail)
-
-
-class GoneObjects:
-    """Remembers objects that are not there: none is asked for again with each record that names it."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._until: dict[Target, float] = {}
-
-    def has(self, target: Target) -> bool:
-        """Tell whether it was not there a while ago."""
-        return self._clock() < self._until.get(target, float("-inf"))
-
-    def add(self, target: Target) -> None:
-        """Note that the API server has none."""
-        now = self._clock()
-        self._until = {target: until for target, until in self._until.items() if now < until}
-        self._until[target] = now + (NODE_S if target.uid is None else UID_S)
-
-    def clear(self) -> None:
-        """Ask for all of them again."""
-        self._until.clear()
 
 
 def _scope(target: Target) -> _Scope:

@@ -20,20 +20,14 @@ from sinks.annotations.beside import BesideWriter
 from sinks.annotations.core.desired import TOPICS, Annotations
 from sinks.annotations.core.schedule import DueWrite, WritePlan, WritePolicy
 from sinks.annotations.core.targets import Target
-from sinks.annotations.forbidden import (
-    RETRY_S,
-    ForbiddenKindError,
-    ForbiddenKinds,
-    GoneObjects,
-    Refusal,
-)
+from sinks.annotations.forbidden import RETRY_S, ForbiddenKindError, Refusals
 from sinks.annotations.heartbeats import Heartbeats
 from sinks.annotations.node_labels import NodeLabels
 from sinks.annotations.object_events import ObjectEvents
 from sinks.annotations.writer import AnnotationWriter, Written
 from sinks.base import PendingOffsets
 from sinks.deadletters import DeadLetters
-from sinks.events import ANNOTATION_SHED, KIND_FORBIDDEN, NO_KIND, OBJECT_GONE, SINK_AWAY
+from sinks.events import ANNOTATION_SHED, NO_KIND, OBJECT_GONE, PERMISSION_MISSING, SINK_AWAY
 from sinks.metrics import count_writes
 from sinks.permissions import missing_permission
 
@@ -81,11 +75,10 @@ class AnnotationSink:
         period_s = min(policy.interval_s, policy.heartbeat_s or policy.interval_s)
         self._sample_gap_ms = period_s * 1000 / SAMPLE_SHARE
         self._annotations = Annotations(policy.prefix)
-        self._forbidden = ForbiddenKinds(telemetry, clock)
+        self._refusals = Refusals(telemetry, clock)
         self._writer = AnnotationWriter(
-            server, policy.prefix, self._annotations, self._forbidden, telemetry, clock
+            server, policy.prefix, self._annotations, self._refusals, telemetry, clock
         )
-        self._gone_objects = GoneObjects(clock)
         self._beside: list[BesideWriter[Any]] = []
         if policy.heartbeat_s:
             self._beside.append(Heartbeats(server, policy.heartbeat_s, self.name, telemetry, clock))
@@ -163,8 +156,7 @@ class AnnotationSink:
         self._annotations.clear()
         self._writer.clear()
         self._plan.clear()
-        self._gone_objects.clear()
-        self._forbidden.forget()
+        self._refusals.forget()
         for writer in self._beside:
             writer.forget()
         for memory in (self._origins, self._failures, self._patches_before, self._told, self._sampled):
@@ -230,12 +222,13 @@ class AnnotationSink:
             else:
                 self._plan.failed(target, self._clock() + self._interval_s)
             return
-        if self._gone_objects.has(target):
-            self._forget(target)
-            return
-        refusal = self._forbidden.refusal(target)
+        refusal = self._refusals.refusal(target)
         if refusal is not None:
-            self._hold(target, refusal)
+            # Kept until a role lets us write it is what is there, and whose kind is not left out on purpose.
+            if refusal.event is PERMISSION_MISSING:
+                self._plan.forbidden(target, refusal.until)
+            else:
+                self._forget(target)
             return
         generation, answered = self._generation, self._server.answered
         try:
@@ -253,14 +246,6 @@ class AnnotationSink:
                     self._telemetry.clear_condition(SINK_AWAY, self.name, f"{self._server.address} answers")
                 self._succeeded(target, written)
 
-    def _hold(self, target: Target, refusal: Refusal) -> None:
-        """Keep an object that no role lets us write until one does, unless its kind is left out on
-        purpose."""
-        if refusal.event is KIND_FORBIDDEN:
-            self._forget(target)
-        else:
-            self._plan.forbidden(target, refusal.until)
-
     async def _failed(self, target: Target, error: KubeError) -> None:
         is_silence = _is_silence(error)
         if not is_silence:
@@ -268,12 +253,11 @@ class AnnotationSink:
         if isinstance(error, GoneError):
             # Should the object be there later, the next record tells.
             if isinstance(error, ForbiddenKindError):
-                self._forbidden.add(target, error)
+                self._refusals.add(target, error)
             elif isinstance(error, NoKindError):
                 self._telemetry.emit(NO_KIND, f"{target}: {error}")
             else:
-                self._forbidden.allowed(target, "get")
-                self._gone_objects.add(target)
+                self._refusals.add_gone(target)
                 self._telemetry.emit(OBJECT_GONE, str(target), kind=target.kind)
             self._forget(target)
         elif isinstance(error, BusyError):
@@ -317,7 +301,7 @@ class AnnotationSink:
         What lacks a permission is tried again, and is said once for all objects of a kind.
         """
         lacks = missing_permission(str(error)) if error.reason == "403" else ""
-        if lacks and not self._forbidden.add(target, error):
+        if lacks and not self._refusals.add(target, error):
             self._plan.forbidden(target, self._clock() + RETRY_S)
             return
         self._telemetry.emit(

@@ -13,7 +13,7 @@ from sinks.annotations.core.diff import Present, diff, split, worth_writing
 from sinks.annotations.core.keys import PODS_OMITTED
 from sinks.annotations.core.schedule import DueWrite
 from sinks.annotations.core.targets import NODE_FRESH_S, Target
-from sinks.annotations.forbidden import ForbiddenKindError, ForbiddenKinds
+from sinks.annotations.forbidden import ForbiddenKindError, Refusals
 from sinks.events import ANNOTATIONS_FULL
 from sinks.events import PODS_OMITTED as SOME_OMITTED
 
@@ -40,12 +40,12 @@ class AnnotationWriter:
         server: ApiServer,
         prefix: str,
         annotations: Annotations,
-        forbidden: ForbiddenKinds,
+        refusals: Refusals,
         telemetry: Telemetry,
         clock: Callable[[], float],
     ) -> None:
         self._server = server
-        self._forbidden = forbidden
+        self._refusals = refusals
         self._prefix = prefix
         self._annotations = annotations
         self._telemetry = telemetry
@@ -88,7 +88,7 @@ class AnnotationWriter:
                 await self._server.annotations(target.ref)  # raises GoneError for another uid
             raise
         self._learn(target, annotations, generation)
-        self._forbidden.allowed(target, "patch")
+        self._refusals.allowed(target, "patch")
         return Written(sent=True, changed=changed)
 
     def forget(self, target: Target) -> None:
@@ -115,7 +115,7 @@ class AnnotationWriter:
                     raise ForbiddenKindError(str(error)) from error
                 raise
             known = self._learn(target, annotations, generation)
-            self._forbidden.allowed(target, "get")
+            self._refusals.allowed(target, "get")
             if target.kind == "node":
                 self._annotations.adopt(target.name, known)
         return known

@@ -4,7 +4,7 @@ import pytest
 
 from dutycycle.kube.errors import RefusedError
 from sinks.annotations.core.targets import Target
-from sinks.annotations.forbidden import RETRY_S, ForbiddenKindError, ForbiddenKinds
+from sinks.annotations.forbidden import RETRY_S, ForbiddenKindError, Refusals
 from sinks.permissions import missing_permission
 from tests.support.sinks.rig import Rig
 
@@ -39,38 +39,38 @@ def test_verb_and_resource(message: str, wanted: str) -> None:
 
 def test_one_object_of_a_kind_is_tried_at_a_time() -> None:
     now, rig = 0.0, Rig()
-    kinds = ForbiddenKinds(rig.telemetry, lambda: now)
+    refusals = Refusals(rig.telemetry, lambda: now)
     bert, elsewhere = JOBS
-    assert kinds.refusal(bert) is None
-    assert kinds.add(bert, RefusedError("403", cannot("patch")))
-    assert kinds.refusal(bert) is not None
-    assert kinds.refusal(elsewhere) is None, "a role may be of one namespace alone"
+    assert refusals.refusal(bert) is None
+    assert refusals.add(bert, RefusedError("403", cannot("patch")))
+    assert refusals.refusal(bert) is not None
+    assert refusals.refusal(elsewhere) is None, "a role may be of one namespace alone"
     now = RETRY_S
-    assert kinds.refusal(bert) is None
-    assert kinds.refusal(bert) is not None, "the answer is not there yet"
-    assert not kinds.add(bert, RefusedError("403", cannot("patch")))
+    assert refusals.refusal(bert) is None
+    assert refusals.refusal(bert) is not None, "the answer is not there yet"
+    assert not refusals.add(bert, RefusedError("403", cannot("patch")))
     assert 2 * RETRY_S < 60, "one is tried, then all others"
 
 
 def test_a_permission_is_one_condition_until_it_is_there_everywhere() -> None:
     rig = Rig()
-    kinds = ForbiddenKinds(rig.telemetry, lambda: 0.0)
+    refusals = Refusals(rig.telemetry, lambda: 0.0)
     for one in JOBS:
-        kinds.add(one, RefusedError("403", cannot("patch")))
+        refusals.add(one, RefusedError("403", cannot("patch")))
     assert rig.telemetry.conditions.keys() == {("permission_missing", "patch mpijobs kubeflow.org")}
-    kinds.allowed(JOBS[0], "get")
-    kinds.allowed(JOBS[0], "patch")
+    refusals.allowed(JOBS[0], "get")
+    refusals.allowed(JOBS[0], "patch")
     assert rig.telemetry.conditions
-    kinds.allowed(JOBS[1], "patch")
+    refusals.allowed(JOBS[1], "patch")
     assert rig.telemetry.conditions == {}
 
 
 def test_get_that_is_given_may_be_followed_by_patch_that_is_not() -> None:
     rig = Rig()
-    kinds = ForbiddenKinds(rig.telemetry, lambda: 0.0)
-    assert kinds.add(JOBS[0], ForbiddenKindError(cannot("get")))
+    refusals = Refusals(rig.telemetry, lambda: 0.0)
+    assert refusals.add(JOBS[0], ForbiddenKindError(cannot("get")))
     assert rig.telemetry.conditions.keys() == {("kind_forbidden", "get mpijobs kubeflow.org")}
-    assert kinds.add(JOBS[0], RefusedError("403", cannot("patch")))
+    assert refusals.add(JOBS[0], RefusedError("403", cannot("patch")))
     assert rig.telemetry.conditions.keys() == {("permission_missing", "patch mpijobs kubeflow.org")}
-    kinds.forget()
+    refusals.forget()
     assert rig.telemetry.conditions == {}

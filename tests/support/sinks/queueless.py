@@ -5,7 +5,7 @@ from dutycycle.kube.objects import ApiServer
 from dutycycle.telemetry.events import Telemetry
 from sinks.annotations.core.desired import Annotations, Record
 from sinks.annotations.core.schedule import WritePlan, WritePolicy
-from sinks.annotations.forbidden import ForbiddenKinds
+from sinks.annotations.forbidden import Refusals
 from sinks.annotations.writer import AnnotationWriter
 
 _PLACE = TopicPartition("any", 0)
@@ -19,9 +19,9 @@ class QueuelessSink:
         self._annotations = Annotations(policy.prefix)
         self._plan = WritePlan(policy.interval_s, policy.most)
         self._now_s = 0.0
-        forbidden = ForbiddenKinds(telemetry, self._clock)
+        refusals = Refusals(telemetry, self._clock)
         self._writer = AnnotationWriter(
-            server, policy.prefix, self._annotations, forbidden, telemetry, self._clock
+            server, policy.prefix, self._annotations, refusals, telemetry, self._clock
         )
 
     def _clock(self) -> float:

@@ -82,11 +82,6 @@ class JobOperator(Operator):
         if not self._changed:
             return []
         self._changed = False
-        peaks = self._merged()
-        text = encode_within(peaks, TOPICS["job-peaks"].max_bytes)
-        return [ProducerRecord("job-peaks", self._uid, text, peaks.last_ms)]
-
-    def _merged(self) -> JobPeaks:
         parts = sorted(self._parts.values(), key=lambda part: (part.pod_name, part.first_ms, part.pod_uid))
         newest = max(parts, key=lambda part: (part.last_ms, part.pod_uid))
         moments, current = self._departed.moments(), self._current(parts)
@@ -100,7 +95,7 @@ class JobOperator(Operator):
                 attribution=part.attribution or None,
                 former=part.job.revision is not None and (part.gone or part.job.revision not in current),
             )  # fmt: skip
-        return JobPeaks(
+        peaks = JobPeaks(
             job=replace(newest.job, role=None, replica=None, revision=None), namespace=newest.namespace,
             first_ms=min([*moments, *(part.first_ms for part in parts)]),
             last_ms=max([*moments, newest.last_ms]),
@@ -114,6 +109,8 @@ class JobOperator(Operator):
             current=self._peaks_of(current, parts) if current else None,
             earlier=self._earlier(parts, current) or None,
         )  # fmt: skip
+        text = encode_within(peaks, TOPICS["job-peaks"].max_bytes)
+        return [ProducerRecord("job-peaks", self._uid, text, peaks.last_ms)]
 
     def _current(self, parts: list[JobPart]) -> Set[str]:
         """Return the revisions of an owner that does not end: those with pods that have not ended, or the
@@ -181,7 +178,13 @@ def encode_within(peaks: JobPeaks, most_bytes: int) -> bytes:
     if _least_bytes(slim) <= most_bytes and len(text := encode(slim)) <= most_bytes:
         return text
     every = len(pods) + (peaks.pods_omitted or 0)
-    few = _first_pods(replace(slim, pods_omitted=every), most_bytes)
+    left = most_bytes - len(encode(replace(slim, pods={}, pods_omitted=every)))
+    few = {}
+    for name, pod in pods.items():
+        left -= len(orjson.dumps(name)) + len(encode(pod)) + len(":,")
+        if left < 0:
+            break
+        few[name] = pod
     return encode(replace(slim, pods=few, pods_omitted=every - len(few)))
 
 
@@ -189,15 +192,3 @@ def _least_bytes(peaks: JobPeaks) -> int:
     """Return what the record takes at least: so one that is far too large is not encoded to find out."""
     scopes = (of for pod in peaks.pods.values() for of in (pod.metrics, *pod.gpus.values()))
     return _LEAST_PEAK_BYTES * sum(map(len, scopes))
-
-
-def _first_pods(peaks: JobPeaks, most_bytes: int) -> dict[str, PodOfJob]:
-    """Return the pods that fit, in the order of the record; ``peaks`` counts them all as left out."""
-    left = most_bytes - len(encode(replace(peaks, pods={})))
-    few = {}
-    for name, pod in peaks.pods.items():
-        left -= len(orjson.dumps(name)) + len(encode(pod)) + len(":,")
-        if left < 0:
-            break
-        few[name] = pod
-    return few

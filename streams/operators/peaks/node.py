@@ -15,7 +15,7 @@ from dutycycle.contract.catalogue import CAPACITIES, GPU_METRICS, HOST_METRICS, 
 from dutycycle.contract.codec import encode
 from dutycycle.contract.log import ProducerRecord
 from dutycycle.contract.metering import SET_BACK_MS
-from dutycycle.contract.records.derived import NodePeaks, Peaks
+from dutycycle.contract.records.derived import NodePeaks
 from dutycycle.contract.records.parts import Tally
 from streams.compiled import entry
 from streams.operators.base import Emission
@@ -94,9 +94,10 @@ class NodePeakBank:
         if block.layout is not self._layout:
             # Lay out columns and rows anew, for other GPUs than before, or another day
             self._layout = block.layout
-            series = (
-                _series(block.layout) if self._source == "nvml" else tuple(("", metric) for metric in _HOST)
-            )
+            series = tuple(("", metric) for metric in _HOST)
+            if self._source == "nvml":  # as the columns of ``_of_gpus``
+                each = [(scope, metric) for scope in block.layout.gpus for metric in _OF_GPU]
+                series = (*each, *(("", metric) for metric in _SUMS))
             self._columns = self._index.columns(series)
             self._rows = rows_of(self._counted, [_counted_as(*tally_series) for tally_series in series])
             self._state = widened(self._state, len(self._index))
@@ -124,15 +125,6 @@ class NodePeakBank:
         """Return the day so far, if there was a tick since it was written, which it is not by this."""
         if self._samples == self._written:
             return []
-        scopes = self._peaks()
-        record = NodePeaks(
-            node=self._node, source=self._source, day_ms=self._last_ms - self._last_ms % DAY_MS,
-            first_ms=self._first_ms, last_ms=self._last_ms, samples=self._samples,
-            metrics=scopes.pop("", {}), gpus=scopes,
-        )  # fmt: skip
-        return [ProducerRecord("node-peaks", self._node, encode(record), self._last_ms)]
-
-    def _peaks(self) -> dict[str, Peaks]:
         tallies: dict[str, dict[str, Tally]] = {}
         histograms = dict(zip(self._counted.ids, self._histograms.written(), strict=True))
         for (scope, metric), (high, at_ms, total, count) in zip(
@@ -147,7 +139,13 @@ class NodePeakBank:
             if of_gpus := [of[metric] for of in tallies.values() if metric in of]:
                 over_gpus = replace(merge_tally(of_gpus), histogram=histograms.get(("", metric)))
                 tallies.setdefault("", {})[metric] = over_gpus
-        return {scope: to_peaks(dict(sorted(tallies[scope].items()))) for scope in sorted(tallies)}
+        scopes = {scope: to_peaks(dict(sorted(tallies[scope].items()))) for scope in sorted(tallies)}
+        record = NodePeaks(
+            node=self._node, source=self._source, day_ms=self._last_ms - self._last_ms % DAY_MS,
+            first_ms=self._first_ms, last_ms=self._last_ms, samples=self._samples,
+            metrics=scopes.pop("", {}), gpus=scopes,
+        )  # fmt: skip
+        return [ProducerRecord("node-peaks", self._node, encode(record), self._last_ms)]
 
     def snapshot(self) -> dict[str, Any]:
         """Return plain data."""
@@ -174,12 +172,6 @@ class NodePeakBank:
         self._state = unpack(plain["state"], "f8", (4, len(self._index)))
         self._counted = ColumnIndex([(scope, metric) for scope, metric in plain["counted"]])
         self._histograms.restore(plain["histograms"])
-
-
-def _series(layout: Layout) -> tuple[Scoped, ...]:
-    """Return the series that ``_of_gpus`` has in its columns."""
-    each = [(scope, metric) for scope in layout.gpus for metric in _OF_GPU]
-    return (*each, *(("", metric) for metric in _SUMS))
 
 
 def _counted_as(scope: str, metric: str) -> Scoped | None:

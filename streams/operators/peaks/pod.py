@@ -62,15 +62,10 @@ class PodOperator(Operator):
         if not self._changed or not self._parts:
             return []
         self._changed = False
-        peaks, part = self._merged()
-        outs: list[Emission] = [ProducerRecord("pod-peaks", self._uid, encode(peaks), peaks.last_ms)]
-        if part is not None:
-            outs.append(ProducerRecord("job-parts", part.job.uid, encode(part), peaks.last_ms))
-        return outs
-
-    def _merged(self) -> tuple[PodPeaks, JobPart | None]:
         parts = [self._parts[name].decoded() for name in sorted(self._parts)]
-        pod = self._pod or _unnamed(self._uid, parts[-1])
+        pod = self._pod
+        if pod is None:  # its identity did not come (yet): better shown by its uid than not at all
+            pod = Pod(uid=self._uid, name=self._uid, node=parts[-1].node or "unknown", phase="Unknown")
         first = pod.first_seen_ms(min(part.first_ms for part in parts))
         last = max(first, *(part.last_ms for part in parts))
         tallies = merge_tallies(part.metrics for part in parts)
@@ -90,14 +85,16 @@ class PodOperator(Operator):
             attribution=merged(part.attribution for part in parts) or None,
             totals=merge_totals(part.totals for part in parts) or None,
         )  # fmt: skip
-        if pod.job is None:
-            return peaks, None
-        return peaks, JobPart(
-            job=pod.job, namespace=pod.namespace, pod_uid=self._uid, pod_name=pod.name, node=pod.node,
-            first_ms=first, last_ms=last, samples=sum(part.samples for part in parts), final=peaks.final,
-            metrics=tallies, gpus=peaks.gpus, attribution=peaks.attribution or {},
-            totals=peaks.totals, gone=self._gone,
-        )  # fmt: skip
+        outs: list[Emission] = [ProducerRecord("pod-peaks", self._uid, encode(peaks), last)]
+        if pod.job is not None:
+            of_job = JobPart(
+                job=pod.job, namespace=pod.namespace, pod_uid=self._uid, pod_name=pod.name, node=pod.node,
+                first_ms=first, last_ms=last, samples=sum(part.samples for part in parts), final=peaks.final,
+                metrics=tallies, gpus=peaks.gpus, attribution=peaks.attribution or {},
+                totals=peaks.totals, gone=self._gone,
+            )  # fmt: skip
+            outs.append(ProducerRecord("job-parts", pod.job.uid, encode(of_job), last))
+        return outs
 
     def snapshot(self) -> Snapshot:
         """Return plain data."""
@@ -117,8 +114,3 @@ class PodOperator(Operator):
         parts = {name: from_plain(PodPart, part, _TOPIC) for name, part in plain["parts"].items()}
         self._parts = {name: _KeptPart(part.samples, encode(part)) for name, part in parts.items()}
         self._changed = plain["changed"]
-
-
-def _unnamed(uid: str, part: PodPart) -> Pod:
-    """Return a pod whose identity did not come (yet): better shown by its uid than not at all."""
-    return Pod(uid=uid, name=uid, node=part.node or "unknown", phase="Unknown")

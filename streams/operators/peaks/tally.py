@@ -122,31 +122,25 @@ class PeakTally:
 
     def _limit(self, running: set[TallySeries]) -> None:
         """Leave out the lowest-ranked of the processes that have ended, for each pod with too many."""
-        gone = {
-            (uid, scope)
-            for uid, scopes in pods_over_limit(self._index.ids).items()
-            for scope in self._ended(uid, scopes, running)
-        }
+        gone: set[tuple[str, str]] = set()
+        for uid, scopes in pods_over_limit(self._index.ids).items():
+            still = {process.scope for process in running if process.pod_uid == uid}
+            ranks = [
+                process_rank(
+                    scope, {metric: float(self._state[_MAX, at]) for metric, at in columns.items()},
+                    max(float(self._state[_AT, at]) for at in columns.values()),
+                )
+                for scope, columns in scopes.items() if scope not in still
+            ]  # fmt: skip
+            room = max(MAX_POD_PROCESSES - (len(scopes) - len(ranks)), 0)
+            kept = highest_ranked(ranks, room)
+            ended = [(uid, rank[-1]) for rank in ranks if rank[-1] not in kept]
+            if ended:
+                self._omitted[uid] = self._omitted.get(uid, 0) + len(ended)
+            gone.update(ended)
         if gone:
-            self._keep(
-                [
-                    at
-                    for at, tally_series in enumerate(self._index.ids)
-                    if (tally_series.pod_uid, tally_series.scope) not in gone
-                ]
-            )
-            for uid, _ in gone:
-                self._omitted[uid] = self._omitted.get(uid, 0) + 1
-
-    def _ended(self, uid: str, scopes: dict[str, dict[str, int]], running: set[TallySeries]) -> set[str]:
-        still = {process.scope for process in running if process.pod_uid == uid}
-        ranks = [
-            process_rank(scope, {metric: float(self._state[_MAX, at]) for metric, at in columns.items()},
-                 max(float(self._state[_AT, at]) for at in columns.values()))
-            for scope, columns in scopes.items() if scope not in still
-        ]  # fmt: skip
-        room = max(MAX_POD_PROCESSES - (len(scopes) - len(ranks)), 0)
-        return {rank[-1] for rank in ranks} - highest_ranked(ranks, room)
+            ids = self._index.ids
+            self._keep([at for at, of in enumerate(ids) if (of.pod_uid, of.scope) not in gone])
 
     def _keep(self, columns: list[int]) -> None:
         keep: Ints = np.array(columns, np.int64)
@@ -167,10 +161,8 @@ class PeakTally:
             if histogram and tally_series.pod_uid in columns:
                 histograms[tally_series.pod_uid][tally_series.metric] = histogram
         self._changed.clear()
-        return [
-            (uid, encode(self._part(uid, mine, histograms[uid], totals.get(uid))), self._pods[uid][2])
-            for uid, mine in columns.items()
-        ]
+        parts = {uid: self._part(uid, of, histograms[uid], totals.get(uid)) for uid, of in columns.items()}
+        return [(uid, encode(part), part.last_ms) for uid, part in parts.items()]
 
     def _part(
         self, uid: str, columns: list[int], histograms: Mapping[str, bytes], totals: Totals | None
@@ -215,17 +207,8 @@ class PeakTally:
         gone = {uid for uid, (_, _, last, _) in self._pods.items() if last < before_ms} - self._changed
         if not gone:
             return gone
-        self._keep(
-            [
-                column
-                for column, tally_series in enumerate(self._index.ids)
-                if tally_series.pod_uid not in gone
-            ]
-        )
-        rows = np.array(
-            [row for row, tally_series in enumerate(self._counted.ids) if tally_series.pod_uid not in gone],
-            np.int64,
-        )
+        self._keep([at for at, of in enumerate(self._index.ids) if of.pod_uid not in gone])
+        rows = np.array([row for row, of in enumerate(self._counted.ids) if of.pod_uid not in gone], np.int64)
         self._counted.retain(rows)
         self._histograms.retain(rows)
         for uid in gone:
@@ -262,14 +245,7 @@ class PeakTally:
 
 def _counted_as(tally_series: TallySeries) -> TallySeries | None:
     """Return where a series' values are counted: what is known of single GPUs alone in the whole pod."""
-    if tally_series.metric in PCT_OF_GPU:
-        return (
-            TallySeries(tally_series.pod_uid, "", tally_series.metric)
-            if _is_counted(tally_series, slashes=1)
-            else None
-        )
-    return tally_series if _is_counted(tally_series, slashes=0) else None
-
-
-def _is_counted(tally_series: TallySeries, slashes: int) -> bool:
-    return tally_series.metric in P95_METRICS and tally_series.scope.count("/") == slashes
+    slashes = 1 if tally_series.metric in PCT_OF_GPU else 0
+    if tally_series.metric not in P95_METRICS or tally_series.scope.count("/") != slashes:
+        return None
+    return tally_series._replace(scope="")

@@ -267,9 +267,8 @@ class CycleBank:
         """Return the cycles that go on now, by column; ``among``, shape (n,): only of these."""
         locked = self._locks.locked
         columns = (locked if among is None else locked & among).nonzero()[0]
-        return LockedCycles(
-            columns, self._locks.periods_s[columns], self._windows(columns), self._ring.interval_ms
-        )
+        windows = self._ring.windows(columns, self._since_ms)
+        return LockedCycles(columns, self._locks.periods_s[columns], windows, self._ring.interval_ms)
 
     def changes(self, ts_ms: int) -> list[tuple[int, CycleResult]]:
         """Return the columns whose cycle was found, changed or lost since the last call, as of ``ts_ms``.
@@ -279,7 +278,18 @@ class CycleBank:
         """
         if ts_ms < self._last_ms:
             raise ValueError(f"evaluation at {ts_ms} ms lies before the last tick at {self._last_ms} ms")
-        self._follow()
+        followed, interval_ms = self._locks.to_follow(self._last_ms), self._ring.interval_ms
+        if followed.size:
+            windows = self._ring.windows(followed, self._since_ms)
+            ended, doubted = self._locks.follow(self._last_ms, interval_ms, followed, windows)
+            self._doubted[doubted] = True
+            # Samples from before the end of a cycle are not read again.
+            for column, strayed in ended:
+                self._trackers[column].release(self._last_ms)
+                self._short[column] = False
+                self._since_ms[column] = self._last_ms - strayed * interval_ms
+                self._doubted[column] = True
+                self._schedule.wake(self._ring.slot, column)
         self._schedule.observe(self._ring.recent(RECENT), self._ring.slot)
         changes: list[tuple[int, CycleResult]] = []
         for column, detection in self._look():
@@ -289,9 +299,14 @@ class CycleBank:
 
     def _take(self, ts_ms: int, column: int, detection: Detection | None) -> CycleResult | None:
         """Return what to publish after a look at a column; None for nothing."""
-        tracker = self._tracker(column)
-        result = NO_CYCLE if detection is None or not detection.goes_on else self._result(detection)
-        if result.cyclic:
+        tracker, result = self._tracker(column), NO_CYCLE
+        if detection is not None and detection.goes_on:
+            (main, *rest), interval_s = detection.cycles, self._ring.interval_ms / 1000
+            others = tuple(OtherCycle(period_s=o.period * interval_s, confidence=o.confidence) for o in rest)
+            result = CycleResult(
+                cyclic=True, period_s=main.period * interval_s, confidence=main.confidence,
+                others=others or None,
+            )  # fmt: skip
             self._trackers[column] = tracker
         if detection is not None and self._short[column] and not detection.short:
             self._short[column] = False
@@ -299,9 +314,11 @@ class CycleBank:
                 tracker.release(ts_ms)
         was_locked = tracker.period_s is not None
         change = tracker.update(ts_ms, result)
-        # Only what is published has to be dated.
+        # Only what is published has to be dated: by when the unbroken run of the main cycle began.
         if change is not None and change.cyclic and change.since_ms is None and detection is not None:
-            change = tracker.began_at(self._began_ms(detection))
+            run = unbroken(np.ascontiguousarray(detection.samples), detection.cycles[0].period)
+            run = min(run, detection.samples.size) + detection.idle
+            change = tracker.began_at(self._ring.start_ms(run))
         if detection is not None and detection.short:
             self._short[column] = tracker.period_s is not None
         elif detection is not None and not was_locked:
@@ -314,20 +331,6 @@ class CycleBank:
             self._schedule.wake(self._ring.slot, column)
         return change
 
-    def _follow(self) -> None:
-        """Release the locks on cycles that ended; samples from before their end are not read again."""
-        columns, interval_ms = self._locks.to_follow(self._last_ms), self._ring.interval_ms
-        if not columns.size:
-            return
-        ended, doubted = self._locks.follow(self._last_ms, interval_ms, columns, self._windows(columns))
-        self._doubted[doubted] = True
-        for column, strayed in ended:
-            self._trackers[column].release(self._last_ms)
-            self._short[column] = False
-            self._since_ms[column] = self._last_ms - strayed * interval_ms
-            self._doubted[column] = True
-            self._schedule.wake(self._ring.slot, column)
-
     def _look(self) -> list[tuple[int, Detection | None]]:
         """Return the columns that were looked at to some purpose, and what is in them that is sure enough."""
         config, slot, locked = self._config, self._ring.slot, self._locks.locked
@@ -336,7 +339,7 @@ class CycleBank:
         columns = self._schedule.due(slot, self._ring.sizes(self._since_ms), settled, unsure)
         if not columns.size:
             return []
-        windows, expected = self._windows(columns), settled | (self._told & ~locked)
+        windows, expected = self._ring.windows(columns, self._since_ms), settled | (self._told & ~locked)
         parts = active_parts(windows)
         limits = self._schedule.limits(slot, columns, parts, expected)
         periods = common_periods(self._locks.periods_s) * 1000 / self._ring.interval_ms
@@ -420,26 +423,6 @@ class CycleBank:
             enough = 0.0
         # What rests already for longer than it did in between has most likely ended.
         return known if main.confidence >= enough and known.idle <= main.period / 2 else None
-
-    def _windows(self, columns: Ints) -> Windows:
-        return self._ring.windows(columns, self._since_ms)
-
-    def _began_ms(self, detection: Detection) -> int:
-        """Return when the unbroken run of the main cycle began."""
-        size = detection.samples.size
-        run = unbroken(np.ascontiguousarray(detection.samples), detection.cycles[0].period)
-        return self._ring.start_ms(min(run, size) + detection.idle)
-
-    def _result(self, detection: Detection) -> CycleResult:
-        main, *rest = detection.cycles
-        interval_s = self._ring.interval_ms / 1000
-        others = tuple(OtherCycle(period_s=o.period * interval_s, confidence=o.confidence) for o in rest)
-        return CycleResult(
-            cyclic=True,
-            period_s=main.period * interval_s,
-            confidence=main.confidence,
-            others=others or None,
-        )
 
     def snapshot(self) -> dict[str, Any]:
         """Return plain data from which ``restore`` goes on bit for bit."""

@@ -46,15 +46,12 @@ class Store:
     """The value of each code; empty if values are kept as they are."""
 
 
-def _values() -> Floats:
-    values = SMALLEST * (np.exp2(np.arange(ABSENT + 1) / STEPS_PER_OCTAVE) - 1)
-    values[ABSENT] = np.nan
-    return np.asarray(values)
-
+_VALUES = SMALLEST * (np.exp2(np.arange(ABSENT + 1) / STEPS_PER_OCTAVE) - 1)
+_VALUES[ABSENT] = np.nan
 
 EXACT = Store("f4", np.nan, 1e-6, np.empty(0))
 """As float32, NaN for absent."""
-LOGARITHMS = Store("u2", ABSENT, 1e-3, _values())
+LOGARITHMS = Store("u2", ABSENT, 1e-3, _VALUES)
 """From 0 to 8e18 as 16-bit logarithms: two neighbouring codes are 0.08 % apart. For means over longer
 intervals, of which smaller variations are of no interest. Negative values count as 0."""
 

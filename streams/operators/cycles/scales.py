@@ -11,14 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from streams.operators.columns.arrays import (
-    BEFORE_MS,
-    Bools,
-    Floats,
-    Ints,
-    check_version,
-    remap,
-)
+from streams.operators.columns.arrays import BEFORE_MS, Bools, Floats, Ints, check_version, remap
 from streams.operators.columns.state import SeriesState, array
 from streams.operators.cycles.bank import TICKS, CycleBank, CycleConfig, LockedCycles
 from streams.operators.cycles.bursts import SLOT_MS, Burst, BurstBank
@@ -215,29 +208,30 @@ class CycleScales:
         """Return what to publish of a column; None if it is what was published, or too soon for a small
         change."""
         before, before_ms = self._published[column], self._published_ms[column]
-        banks = [self._ticks, *(scale.bank for scale in self._scales)]
+        banks, quick = [self._ticks, *(scale.bank for scale in self._scales)], self._bursts.result(column)
         results = [
-            ScaleResult(0.0, SLOT_MS / 1000, self._bursts.result(column)),
+            ScaleResult(0.0, SLOT_MS / 1000, quick),
             *(ScaleResult(bank.interval_ms / 1000, bank.window_s, bank.current(column)) for bank in banks),
         ]
-        now = combined(results, before, self._witness(column))
+        other, witness = int(self._witnesses[column]), None
+        if quick is None and other not in (-1, column):
+            witness = ScaleResult(0.0, SLOT_MS / 1000, self._bursts.result(other))
+        now = combined(results, before, witness)
         if before is None:
             if not now.cyclic:
                 return None
         elif same(now, before) and not sharper(now, before, before_ms):
             return None
-        elif _goes_on(now, before) and ts_ms - before_ms < QUIET_MS:
+        elif (  # a little faster or slower, and soon after that was said
+            now.period_s is not None
+            and before.period_s is not None
+            and near(now.period_s, before.period_s, DRIFT)
+            and ts_ms - before_ms < QUIET_MS
+        ):
             self._delayed.add(column)
             return None
         self._published[column], self._published_ms[column] = now, ts_ms
         return now
-
-    def _witness(self, column: int) -> ScaleResult | None:
-        """Return what the bursts of another metric say, where this one has none."""
-        other = int(self._witnesses[column])
-        if other in (-1, column) or self._bursts.result(column) is not None:
-            return None
-        return ScaleResult(0.0, SLOT_MS / 1000, self._bursts.result(other))
 
     def snapshot(self) -> dict[str, Any]:
         """Return plain data from which ``restore`` goes on bit for bit."""
@@ -266,10 +260,3 @@ class CycleScales:
         scales._published_ms = np.array(plain["published_ms"], np.int64)
         scales._delayed = set(plain["delayed"])
         return scales
-
-
-def _goes_on(now: CycleResult, before: CycleResult) -> bool:
-    """Tell whether the main cycle is what it was."""
-    if now.period_s is None or before.period_s is None:
-        return False
-    return near(now.period_s, before.period_s, DRIFT)

@@ -109,9 +109,20 @@ class CycleTracker:
         return self.published
 
     def _unlocked(self, ts_ms: int, result: CycleResult) -> CycleResult | None:
-        if result.cyclic and self._is_borne_out(ts_ms, result):
-            return self._resume(ts_ms, result)
-        return self._publish(ts_ms, NO_CYCLE) if self.has_told and not self.pauses(ts_ms) else None
+        pauses = self.pauses(ts_ms)
+        if not (result.cyclic and self._is_borne_out(ts_ms, result)):
+            return self._publish(ts_ms, NO_CYCLE) if self.has_told and not pauses else None
+        pause_ms = ts_ms - self._ended_ms
+        again = self._ended_s is not None and near(result.period_s or 0.0, self._ended_s, DRIFT)
+        if not again or pause_ms > PAUSE * (self._ended_ms - self._locked_ms):
+            self._pause_ms = 0
+            return self._lock(ts_ms, result)
+        self._pause_ms = max(self._pause_ms, pause_ms)
+        if not pauses:
+            return self._lock(ts_ms, result)
+        # What was there before, and was told on, is no news.
+        self._locked_ms, self.period_s = ts_ms, result.period_s
+        return None
 
     def _is_borne_out(self, ts_ms: int, result: CycleResult) -> bool:
         """Tell whether a cycle that was found without a lock may be locked on. Soon after one has ended,
@@ -124,19 +135,6 @@ class CycleTracker:
             return True
         self._agree(result)
         return self._agreeing >= AGREEING
-
-    def _resume(self, ts_ms: int, result: CycleResult) -> CycleResult | None:
-        """Lock what was found; if it is what was there before, and was told on, that is no news."""
-        pause_ms, pauses = ts_ms - self._ended_ms, self.pauses(ts_ms)
-        again = self._ended_s is not None and near(result.period_s or 0.0, self._ended_s, DRIFT)
-        if not again or pause_ms > PAUSE * (self._ended_ms - self._locked_ms):
-            self._pause_ms = 0
-            return self._lock(ts_ms, result)
-        self._pause_ms = max(self._pause_ms, pause_ms)
-        if not pauses:
-            return self._lock(ts_ms, result)
-        self._locked_ms, self.period_s = ts_ms, result.period_s
-        return None
 
     def _challenge(self, ts_ms: int, result: CycleResult) -> CycleResult | None:
         """Publish a result other than what was published once it is confirmed, and not too soon."""

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from streams.operators.base import Emission
-from streams.operators.columns.arrays import Floats, Ints
+from streams.operators.columns.arrays import Ints
 from streams.operators.columns.block import TickBlock
 from streams.operators.columns.series import ColumnIndex, Series, powers_of_counters, remapped
 from streams.operators.node.gpus import NodeGpus
@@ -35,31 +35,26 @@ class NodeWindows:
         self._series: list[Series] = []
         self._outs: dict[tuple[int, int], list[Emission]] = {}
 
-    def extend(self, block: TickBlock, index: ColumnIndex[Series]) -> None:
-        """Take ticks, each newer than all before it. Their series have columns in ``index``."""
-        rows, highs = self._rows(block, index)
-        self.bank.extend(block.times, rows, highs)
-
-    def add_late(self, block: TickBlock, index: ColumnIndex[Series], watermark_ms: int) -> bool:
-        """Take the one tick of ``block``, no newer than ``watermark_ms``; False if it came too late for a
-        window."""
-        rows, highs = self._rows(block, index)
-        return self.bank.add(int(block.times[0]), rows[0], watermark_ms, highs[0])
-
-    def _rows(self, block: TickBlock, index: ColumnIndex[Series]) -> tuple[Floats, Floats]:
-        """Return values and the most within each tick, in the columns that have windows, shape (ticks,
-        len(columns)) each; the same array twice where no tick has more within it."""
+    def extend(self, block: TickBlock, index: ColumnIndex[Series], watermark_ms: int | None = None) -> bool:
+        """Take ticks, each newer than all before it, whose series have columns in ``index``; or the one tick
+        of ``block``, no newer than ``watermark_ms``. False if that came too late for a window."""
+        # In the columns that have windows, shape (ticks, len(columns))
         rows = index.spread(block.layout.series, block.values)
         first = ~np.isnan(rows.take(self._waiting, axis=1)).all(axis=0)
         if first.any():
             self.select(index.ids, {*self.columns, *self._waiting[first]})
-        rows = rows.take(self.columns, axis=1)
-        if block.value_highs is block.values:
-            return rows, rows
-        highs = index.spread(block.layout.series, block.value_highs).take(self.columns, axis=1)
-        # Of a tick without a value a source may still tell the most: nothing is to depend on when it is read.
-        highs[np.isnan(rows)] = np.nan
-        return rows, highs
+        rows, highs = rows.take(self.columns, axis=1), None
+        if block.value_highs is not block.values:
+            highs = index.spread(block.layout.series, block.value_highs).take(self.columns, axis=1)
+            # Of a tick without a value a source may still tell the most: nothing is to depend on when it is
+            # read.
+            highs[np.isnan(rows)] = np.nan
+        if watermark_ms is not None:
+            return self.bank.add(
+                int(block.times[0]), rows[0], watermark_ms, None if highs is None else highs[0]
+            )
+        self.bank.extend(block.times, rows, highs)
+        return True
 
     def end(self, ts_ms: float) -> None:
         """Write the records of the windows that end by ``ts_ms``, all of whose ticks but late ones have come;

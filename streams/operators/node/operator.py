@@ -152,7 +152,7 @@ class NodeOperator:
                 columns, block = self._add_columns(tick.layout), TickBlock([tick])
                 self._last_seen[columns] = np.maximum(self._last_seen[columns], tick.ts_ms)
                 self._peaks.extend(block)
-                if not self._windows.add_late(block, self._index, self._last_ms):
+                if not self._windows.extend(block, self._index, self._last_ms):
                     emissions.append(CountedEvent(SAMPLE_LATE.name))
                 continue
             if self._last_ms < 0:

@@ -112,7 +112,7 @@ class WindowBank:
             more = -(-used // _ROOM) * _ROOM - len(self._times)
             self._times = np.append(self._times, np.zeros(more, np.int64))
             self._move(lambda kept: np.concatenate((kept, np.empty((more, kept.shape[1])))))
-        if highs is not None and highs is not rows and self._highs is self._rows:
+        if highs is not None and self._highs is self._rows:
             self._highs = self._rows.copy()
         self._times[self._used : used] = times
         self._rows[self._used : used] = rows

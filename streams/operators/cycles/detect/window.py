@@ -154,22 +154,17 @@ def look(
     starts = np.full(rows, -1)
     if early:
         _begun(windows.samples, windows.bounds, parts, limits[:early], flat, counts, cycles, starts)
-    return {
-        row: _detection(
-            windows.of(row), parts[row], int(limits[row]), int(starts[row]), cycles[row, : counts[row]]
-        )
-        for row in counts.nonzero()[0].tolist()
-    }
-
-
-def _detection(window: Floats, part: Ints, limit: int, start: int, pairs: Floats) -> Detection:
-    cycles = tuple(FoundCycle(*pair) for pair in pairs.tolist())
-    if start >= 0:
-        return Detection(cycles, window[start:], 0, True, begun=True)
-    begin, end = part.tolist()
-    length = _length(begin, end, limit)
-    whole = length >= _length(begin, end, end - begin + 1)
-    return Detection(cycles, window[end - length : end], window.size - end, whole)
+    detections: dict[int, Detection] = {}
+    for row in counts.nonzero()[0].tolist():
+        of_row = tuple(FoundCycle(*pair) for pair in cycles[row, : counts[row]].tolist())
+        window, start, (begin, end) = windows.of(row), int(starts[row]), parts[row].tolist()
+        if start >= 0:
+            detections[row] = Detection(of_row, window[start:], 0, True, begun=True)
+            continue
+        length = _length(begin, end, int(limits[row]))
+        whole = length >= _length(begin, end, end - begin + 1)
+        detections[row] = Detection(of_row, window[end - length : end], window.size - end, whole)
+    return detections
 
 
 @kernel

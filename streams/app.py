@@ -154,21 +154,20 @@ def create_streams_app(
 ) -> StreamsApp:
     """Return the app, not started. ``partitions`` has those of each changelog by its full name."""
     app = create_app(settings, app_id(settings), telemetry, group_protocol(settings))
-    names = {stage.name: changelog_name(settings, stage.name) for stage in stages if not stage.stateless}
-    tables = {stage: add_table(app, stage, name, partitions[name]) for stage, name in names.items()}
+    stateful = [stage for stage in stages if not stage.stateless]
+    tables = {}
+    for stage in stateful:
+        changelog = changelog_name(settings, stage.name)
+        tables[stage.name] = add_table(app, stage.name, changelog, partitions[changelog])
     topic_ids: dict[str, str] = {}
-    port = FaustStreamsPort(app, settings, tables, names.__getitem__, topic_ids)
+    port = FaustStreamsPort(app, settings, tables, topic_ids)
     tasks = [StageTask(stage, port, telemetry, settings.topic_prefix) for stage in stages]
     coordinator = CheckpointCoordinator(port, tasks, telemetry)
     app.next_offset, app.is_backpressured = coordinator.next_offset, coordinator.is_backpressured
     for task in tasks:
         add_agent(app, task.stage.source, partial(coordinator.process, task), name=task.stage.name)
-    sources = {
-        changelog: full_name(settings.topic_prefix, source)
-        for changelog, source in changelog_topics(settings, stages).items()
-    }
-    by_changelog = {names[stage]: table for stage, table in tables.items()}
-    logs = SourceLogs(app, coordinator, sources, by_changelog, port, settings, topic_ids)
+    sources = {stage.name: full_name(settings.topic_prefix, stage.source) for stage in stateful}
+    logs = SourceLogs(app, coordinator, sources, tables, port, settings, topic_ids)
     streams = StreamsApp(app, coordinator, logs)
     app.on_log_truncated, app.begins_anew = logs.refuse, logs.begins_anew
     for table in list(tables.values())[:1]:  # all are recovered before the first of them is called

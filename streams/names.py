@@ -49,11 +49,6 @@ def changelog_name(settings: Settings, stage: str) -> str:
     return f"{settings.topic_prefix}state-{stage}"
 
 
-def changelog_stage(settings: Settings, changelog: str) -> str:
-    """Return the stage whose state a topic holds, by the topic's full name."""
-    return changelog.removeprefix(changelog_name(settings, ""))
-
-
 def changelogs(settings: Settings) -> dict[str, str]:
     """Return full names of all changelogs: name of the source that must have as many partitions."""
     return {

@@ -13,7 +13,7 @@ from dutycycle.kafka.clients import describe_failure
 from dutycycle.kafka.errors import BrokerError
 from dutycycle.kafka.faust.app import ExactApp
 from dutycycle.kafka.faust.offsets import describe_truncation
-from streams.names import changelog_stage
+from streams.names import changelog_name
 from streams.runtime.checkpoint import CheckpointCoordinator
 from streams.runtime.events import STATE_RESET
 from streams.runtime.faust_port import StateTable
@@ -26,15 +26,15 @@ from streams.state.recovery import read_to
 class SourceLogs:
     """Keeps the sources of one worker, and the states that were made from them.
 
-    ``changelogs``: full names of the changelogs, with the full names of their sources; ``tables`` by the full
-    names of their changelogs; ``topic_ids`` by the full names of sources, filled here after each recovery.
+    ``sources``: full names of what the stages with a state read, and their ``tables``, both by stage;
+    ``topic_ids`` by the full names of sources, filled here after each recovery.
     """
 
     def __init__(
         self,
         app: ExactApp,
         coordinator: CheckpointCoordinator,
-        changelogs: Mapping[str, str],
+        sources: Mapping[str, str],
         tables: Mapping[str, StateTable],
         port: StreamsPort,
         settings: Settings,
@@ -42,7 +42,7 @@ class SourceLogs:
     ) -> None:
         self._app = app
         self._coordinator = coordinator
-        self._changelogs = changelogs
+        self._sources = sources
         self._tables = tables
         self._port = port
         self._settings = settings
@@ -62,19 +62,19 @@ class SourceLogs:
         self._refuse_changed(ids)
         self._topic_ids.update(ids)
         assigned = self._app.consumer.assignment()
-        for place, changelog in sorted(
-            (TopicPartition(source, place.partition), changelog)
-            for changelog, source in self._changelogs.items()
+        for place, stage in sorted(
+            (TopicPartition(source, place.partition), stage)
+            for stage, source in self._sources.items()
             for place in assigned
             if place.topic == source
         ):
-            table, now = self._tables[changelog], ids.get(place.topic)
+            table, now = self._tables[stage], ids.get(place.topic)
             then = topic_id_of(table.stored(clock_key(place.partition)))
             if now is None or then is None or now == then:
                 continue
             what = (
                 f"{place.topic} was deleted and created again: its id is {now}, and the state of partition "
-                f"{place.partition} in {changelog} is of {then}"
+                f"{place.partition} in {changelog_name(self._settings, stage)} is of {then}"
             )
             # A first recovery alone has read every key.
             if self._settings.lost_state == "refuse" or not is_first:
@@ -82,7 +82,6 @@ class SourceLogs:
                 return
             table.discard(place.partition)
             self._discarded.add(place)
-            stage = changelog_stage(self._settings, changelog)
             self._app.telemetry.emit(STATE_RESET, f"{what}; it is made again", stage=stage)
 
     async def verify_sources(self) -> None:
@@ -96,7 +95,7 @@ class SourceLogs:
             return
 
     async def _ask_ids(self) -> dict[str, str]:
-        names = sorted(set(self._changelogs.values()))
+        names = sorted(set(self._sources.values()))
         return await self._app.exact_consumer.topic_ids(names) if names else {}
 
     def _refuse_changed(self, ids: Mapping[str, str]) -> None:
@@ -110,8 +109,8 @@ class SourceLogs:
     async def refuse_other_log(self) -> None:
         """End if a source ends before the last record that its states have seen; once after a recovery."""
         known = {
-            TopicPartition(self._changelogs[changelog], partition): read
-            for changelog, table in self._tables.items()
+            TopicPartition(self._sources[stage], partition): read
+            for stage, table in self._tables.items()
             for partition, read in read_to(table.everything()).items()
         }
         if not known:
@@ -135,11 +134,11 @@ class SourceLogs:
         """
         if place in self._discarded:
             return True
-        for changelog, source in self._changelogs.items():
-            table = self._tables.get(changelog)
+        for stage, source in self._sources.items():
+            table = self._tables.get(stage)
             if source != place.topic or table is None or table.seen_to(place.partition) >= committed:
                 continue
-            stage = changelog_stage(self._settings, changelog)
+            changelog = changelog_name(self._settings, stage)
             if await self._port.is_sole_writer(stage) is False:
                 self._coordinator.fail(f"states of {changelog}-{place.partition} are older than the commit")
                 return False
@@ -165,7 +164,11 @@ class SourceLogs:
         """
         if place in self._discarded:
             return
-        states = [changelog for changelog, source in self._changelogs.items() if source == place.topic]
+        states = [
+            changelog_name(self._settings, stage)
+            for stage, source in self._sources.items()
+            if source == place.topic
+        ]
         self._coordinator.fail(f"{what}; {how_to_begin_anew(place.topic, states, self._app.conf.id)}")
 
     def missing_states(self) -> list[str]:
@@ -173,9 +176,9 @@ class SourceLogs:
         assigned = {(place.topic, place.partition) for place in self._app.consumer.assignment()}
         return [
             f"{source}-{partition}"
-            for changelog, source in self._changelogs.items()
+            for stage, source in self._sources.items()
             for topic, partition in assigned
-            if topic == source and (changelog, partition) not in assigned
+            if topic == source and (changelog_name(self._settings, stage), partition) not in assigned
         ]
 
 

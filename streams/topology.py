@@ -10,7 +10,7 @@ from dutycycle.contract.catalogue import COUNTERS, METRICS, WINDOW_METRICS
 from dutycycle.contract.errors import SettingError, did_you_mean
 from dutycycle.contract.settings.groups import Settings
 from streams.names import STATELESS, check_settings, sources
-from streams.operators.base import NodeModels, Operator, Snapshot, Stage, no_models, nothing_unwritten
+from streams.operators.base import NodeModels, Operator, Snapshot, Stage, no_models
 from streams.operators.columns.readers import READERS
 from streams.operators.cycles.bank import CycleConfig
 from streams.operators.forward import PARTS, PodForwarder, StepForwarder
@@ -58,7 +58,6 @@ def stages(settings: Settings) -> list[Stage]:
         Stage(
             name=name, source=source, build=built[name][0], evict_ms=built[name][1],
             stateless=name in STATELESS,
-            unwritten=NodeOperator.unwritten if name in _SOURCES_OF_NODES else nothing_unwritten,
         )
         for name, source in sources(settings).items()
     ]  # fmt: skip

@@ -41,6 +41,11 @@ class Operator(Protocol):
         """Close what is open at the end of the input, then flush."""
         return self.flush()
 
+    def unwritten(self) -> list[Emission]:
+        """Return what is sent rarely and has not been sent yet, which changes nothing. It goes out with each
+        state that is stored: the record after which it would be sent may never come."""
+        return []
+
     def snapshot(self) -> Snapshot:
         """Return everything that ``build`` needs to go on as if nothing had happened."""
         return {"v": 1}
@@ -73,11 +78,6 @@ def no_models(_node: str, _source: str) -> NodeModels:
     return NodeModels()
 
 
-def nothing_unwritten(_operator: Any) -> list[Emission]:
-    """Return nothing, for an operator that sends all at once, or coalesced."""
-    return []
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
     """Describes one step of the pipeline: a source topic, and how the operator of one of its keys is built.
@@ -100,9 +100,6 @@ class Stage:
     piece_bytes: int = 400_000
     """A larger state is stored in pieces."""
     stateless: bool = False
-    unwritten: Callable[[Any], list[Emission]] = nothing_unwritten
-    """What an operator sends rarely and has not sent yet. It goes out with each of its states that is stored:
-    the record after which it would be sent may never come. Asking for it changes nothing."""
 
     @property
     def stride_ms(self) -> int:

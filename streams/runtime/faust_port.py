@@ -1,7 +1,7 @@
 """Is the streams' port on Faust: state in tables whose changelogs the coordinator writes itself."""
 
 from asyncio import Future
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import faust
@@ -11,6 +11,7 @@ from dutycycle.contract.settings.groups import Settings
 from dutycycle.kafka.faust.app import ExactApp, raw_topic
 from dutycycle.kafka.faust.offsets import ends
 from dutycycle.kafka.faust.port import FaustPort
+from streams.names import changelog_name
 from streams.state.fencing import ChangelogFence
 from streams.state.record import clock_key, offset_of, partition_of, tombstone_headers
 from streams.state.recovery import ChangelogReducer, Rewrite
@@ -90,13 +91,11 @@ class FaustStreamsPort(FaustPort):
         self,
         app: ExactApp,
         settings: Settings,
-        tables: dict[str, StateTable],
-        changelog: Callable[[str], str],
+        tables: Mapping[str, StateTable],
         topic_ids: Mapping[str, str],
     ) -> None:
         super().__init__(app, settings)
         self._tables = tables
-        self._changelog = changelog
         self._topic_ids = topic_ids
         """By the full name of a source: its identity when its partitions were assigned."""
 
@@ -111,12 +110,12 @@ class FaustStreamsPort(FaustPort):
 
     async def save(self, stage: str, partition: int, key: bytes, value: bytes) -> "Future[object]":
         return await self._app.exact_producer.post(
-            self._changelog(stage), key, value, ts_ms=None, partition=partition, urgent=True
+            changelog_name(self._settings, stage), key, value, ts_ms=None, partition=partition, urgent=True
         )
 
     async def drop(self, stage: str, partition: int, key: bytes, offset: int | None) -> "Future[object]":
         return await self._app.exact_producer.post(
-            self._changelog(stage), key, None, ts_ms=None, partition=partition,
+            changelog_name(self._settings, stage), key, None, ts_ms=None, partition=partition,
             headers=tombstone_headers(offset), urgent=True,
         )  # fmt: skip
 
@@ -126,7 +125,7 @@ class FaustStreamsPort(FaustPort):
     async def is_sole_writer(self, stage: str) -> bool | None:
         if stage not in self._tables:
             return True  # it keeps no state
-        name = self._changelog(stage)
+        name = changelog_name(self._settings, stage)
         ends_of_source = await ends(self._settings, [(name, number) for number in self._assigned(stage)])
         fence = self._tables[stage].fence
         if ends_of_source is None:
@@ -134,7 +133,7 @@ class FaustStreamsPort(FaustPort):
         return all(fence.ends(number, end) for (_, number), end in ends_of_source.items())
 
     def _assigned(self, stage: str) -> set[int]:
-        name = self._changelog(stage)
+        name = changelog_name(self._settings, stage)
         return {tp.partition for tp in self._app.consumer.assignment() if tp.topic == name}
 
     def outdated(self, stage: str) -> list[Rewrite]:

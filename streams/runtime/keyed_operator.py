@@ -79,8 +79,8 @@ class KeyedOperator:
         return self._operator.flush()
 
     def unwritten(self) -> list[Emission]:
-        """Return what the operator has not sent yet: see ``Stage``."""
-        return self._stage.unwritten(self._operator)
+        """Return what the operator has not sent yet: see ``Operator``."""
+        return self._operator.unwritten()
 
     def close(self) -> list[Emission]:
         """Close what is open: nothing comes any more."""

@@ -9,7 +9,7 @@ from streams.source_logs import SourceLogs
 from streams.state.partition_clock import PartitionClock
 from streams.state.record import clock_key, offset_of
 
-SOURCE, CHANGELOG = "dutycycle.nvml-samples", "dutycycle.state-nvml"
+SOURCE, STAGE = "dutycycle.nvml-samples", "nvml"
 PLACE = TopicPartition(SOURCE, 0)
 
 
@@ -50,11 +50,11 @@ class Worker:
             telemetry=SimpleNamespace(emit=lambda *about, **labels: None), conf=SimpleNamespace(id="group"),
         )  # fmt: skip
         coordinator: Any = SimpleNamespace(fail=self.failures.append)
-        tables: Any = {CHANGELOG: table}
+        tables: Any = {STAGE: table}
         settings = load({"DUTYCYCLE_LOST_STATE": "begin-anew"})
         port: Any = SimpleNamespace()
         self.logs = SourceLogs(
-            cast("Any", self.app), coordinator, {CHANGELOG: SOURCE}, tables, port, settings, {}
+            cast("Any", self.app), coordinator, {STAGE: SOURCE}, tables, port, settings, {}
         )
 
     async def topic_ids(self, names: object) -> dict[str, str]:

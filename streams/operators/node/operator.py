@@ -22,7 +22,7 @@ from dutycycle.contract.log import ConsumerRecord, ProducerRecord
 from dutycycle.contract.records.hours import HOUR_MS, MINUTE_MS
 from dutycycle.contract.topics import TOPICS
 from dutycycle.telemetry.events import SAMPLE_LATE
-from streams.operators.base import CountedEvent, Emission, NodeModels, Snapshot, no_models
+from streams.operators.base import CountedEvent, Emission, NodeModels, Operator, Snapshot, no_models
 from streams.operators.columns.arrays import BEFORE_MS, Ints, check_version
 from streams.operators.columns.block import TickBlock, TickQueue
 from streams.operators.columns.readers import TickReader
@@ -86,7 +86,7 @@ class NodeConfig:
         return [sorted(self.analyses), sorted(self.window_metrics)]
 
 
-class NodeOperator:
+class NodeOperator(Operator):
     """Keeps the state of one node for one source topic. All columns are those of ``_index``."""
 
     def __init__(self, config: NodeConfig, node: str, reader: TickReader) -> None:

@@ -515,11 +515,11 @@ async def test_records_between_the_states_of_a_checkpoint_count_once(step: str, 
 async def test_what_a_state_has_unwritten_is_sent_before_what_follows_from_later_records() -> None:
     """Else an older hour of the ledger would replace a newer one."""
 
-    def trail_so_far(operator: Counter) -> list[Emission]:
-        state = operator.snapshot()
-        return [ProducerRecord(TRAIL, operator._key, orjson.dumps([state["count"], state["sum"]]), 0)]
+    class Ledger(Counter):
+        def unwritten(self) -> list[Emission]:
+            return [self._out(TRAIL, 0)]
 
-    worker = Worker(Broker(), stage=replace(STAGE, unwritten=trail_so_far))
+    worker = Worker(Broker(), stage=replace(STAGE, build=Ledger))
     await worker.take(*(record(n, 1, "a") for n in range(9)), record(9, 1, "b"))
     gradual = asyncio.create_task(worker.coordinator.commit_gradually(1, 0.0))
     await asyncio.sleep(0)  # the state of a is made, and that of b is not

@@ -132,7 +132,7 @@ class Judge:
         """What an operator sends rarely does not wait for a record that may never come."""
         for (stage, _, _), key in self.shadow.keys.items():
             if key.left is None:
-                for out in key.stage.unwritten(key.operator):
+                for out in key.operator.unwritten():
                     landed = isinstance(out, ProducerRecord) and out.value in self._landed[out.topic, out.key]
                     assert landed, f"{stage}: {out} is in a state that is stored, and was not sent"
                     self.checked["unwritten"] += 1

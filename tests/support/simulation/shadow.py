@@ -127,7 +127,7 @@ class Shadow:
             self.keys[place] = key
         return Applied(
             place[2], outs, good=not stage.stateless, digest=self._digests[stage.name](key.operator),
-            unwritten=self._sorted(stage, stage.unwritten(key.operator)),
+            unwritten=self._sorted(stage, key.operator.unwritten()),
         )  # fmt: skip
 
     def _refused(self, stage: Stage, record: ConsumerRecord, reason: Reason, error: str) -> Applied:

@@ -11,7 +11,7 @@ from dutycycle.contract.log import ConsumerRecord, ProducerRecord
 from dutycycle.contract.records.deadletter import Reason
 from dutycycle.contract.settings.load import load
 from dutycycle.telemetry.events import Telemetry
-from streams.operators.base import Emission, Snapshot, Stage
+from streams.operators.base import Emission, Operator, Snapshot, Stage
 from streams.service import run_stages
 from tests.support.streams.toy import SOURCE
 
@@ -23,7 +23,7 @@ CLOSED = "trends"
 """A span that has ended, with how many records it had."""
 
 
-class Span:
+class Span(Operator):
     """Counts the records of a span, which its first record names. ``pad`` makes the state large."""
 
     def __init__(self, key: str, snapshot: Snapshot | None) -> None:
@@ -42,9 +42,6 @@ class Span:
         state["count"] += 1
         state["pad"] = "".join(map(str, range(given["pad"]))) if "pad" in given else state["pad"]
         return [self._out(AT_ONCE, record.ts_ms)]
-
-    def flush(self) -> list[Emission]:
-        return []
 
     def close(self) -> list[Emission]:
         return [self._out(CLOSED, 0)] if self._state["count"] else []

@@ -19,7 +19,7 @@ from dutycycle.contract.records.deadletter import Reason
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.load import load
 from dutycycle.telemetry.events import Telemetry
-from streams.operators.base import CountedEvent, Emission, Snapshot, Stage
+from streams.operators.base import CountedEvent, Emission, Operator, Snapshot, Stage
 from streams.service import run_stages
 
 SOURCE = "nvml-samples"
@@ -29,7 +29,7 @@ TRAIL = "window-aggregates"
 """At once: one record for every tenth."""
 
 
-class Counter:
+class Counter(Operator):
     """Counts and adds. ``boom`` makes it fail halfway, ``bad`` is refused, ``pad`` makes its state large."""
 
     def __init__(self, key: str, snapshot: Snapshot | None) -> None:

@@ -13,7 +13,7 @@ from dutycycle.contract.records.hours import UsageHour
 from dutycycle.contract.records.samples import NvmlSample
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.node.operator import NodeConfig, NodeOperator
-from tests.support.data.samples import gpu, nvml, record
+from tests.support.data.samples import gpu, nvml, process, record
 
 PODS = st.sampled_from(["p", "q", None])
 SLICES = [{"uuid": f"MIG-{n}", "mem_total_bytes": 10 * n, "mem_used_bytes": n} for n in (1, 2)]
@@ -57,11 +57,6 @@ def test_power_and_energy_of_one_tick_are_divided_in_the_same_way(plain: dict[st
     assert joules.keys() <= {use.pod_uid for use in used}
 
 
-def process(pod: str | None, util: float | None, pid: int = 1) -> dict[str, Any]:
-    known = {} if util is None else {"gpu_util_pct": util}
-    return {"pid": pid, **known, **({"pod_uid": pod} if pod else {})}
-
-
 def given_to(pod: str, **more: Any) -> dict[str, Any]:
     return {"pod_uid": pod, "namespace": "n", "pod": pod, **more}
 
@@ -70,20 +65,22 @@ HALF = {"mem_total_bytes": 10}
 MIG = [{"uuid": "MIG-1", "gpu_util_pct": 90, **HALF}, {"uuid": "MIG-2", "gpu_util_pct": 30, **HALF}]
 SHARES = {
     "alone, and a slice of another": (
-        {"mig": MIG, "processes": [process("p", 40)], "allocated": [given_to("q", mig="MIG-1")]},
+        {"mig": MIG, "processes": [process(1, "p", 40)], "allocated": [given_to("q", mig="MIG-1")]},
         {"p": None, "q": 0.75},
     ),
     "the GPU and a slice of it": (
         {"mig": MIG, "allocated": [given_to("p"), given_to("q", mig="MIG-1")]},
         {"p": 0.5, "q": 0.5},
     ),
-    "alone": ({"processes": [process("p", 40)]}, {"p": 1.0}),
-    "by utilization": ({"processes": [process("p", 60), process("q", 20, 2)]}, {"p": 0.75, "q": 0.25}),
-    "evenly, while both wait": ({"processes": [process("p", 0), process("q", 0, 2)]}, {"p": 0.5, "q": 0.5}),
-    "a stranger has the rest": (
-        {"gpu_util_pct": 80, "processes": [process("p", 60), process(None, None, 2)]}, {"p": 0.75},
+    "alone": ({"processes": [process(1, "p", 40)]}, {"p": 1.0}),
+    "by utilization": ({"processes": [process(1, "p", 60), process(2, "q", 20)]}, {"p": 0.75, "q": 0.25}),
+    "evenly, while both wait": (
+        {"processes": [process(1, "p", 0), process(2, "q", 0)]}, {"p": 0.5, "q": 0.5},
     ),
-    "nobody knows": ({"processes": [process("p", None), process("q", 20, 2)]}, {"p": 0.5, "q": 0.5}),
+    "a stranger has the rest": (
+        {"gpu_util_pct": 80, "processes": [process(1, "p", 60), process(2)]}, {"p": 0.75},
+    ),
+    "nobody knows": ({"processes": [process(1, "p"), process(2, "q", 20)]}, {"p": 0.5, "q": 0.5}),
     "given to one": ({"allocated": [given_to("p")]}, {"p": 1.0}),
     "given to two": ({"allocated": [given_to("p", shared=True), given_to("q", shared=True)]},
                      {"p": 0.5, "q": 0.5}),
@@ -100,7 +97,7 @@ SHARES = {
     "slices": ({"mig": MIG, "allocated": [given_to("p", mig="MIG-1"), given_to("q", mig="MIG-2")]},
                {"p": 0.75, "q": 0.25}),
     "an unused slice has its part": ({"mig": MIG, "allocated": [given_to("p", mig="MIG-2")]}, {"p": 0.25}),
-    "a slice and its process": ({"mig": MIG, "processes": [process("p", None), process("q", None, 2)],
+    "a slice and its process": ({"mig": MIG, "processes": [process(1, "p"), process(2, "q")],
                                  "allocated": [given_to("p", mig="MIG-1")]}, {"p": 0.75, "q": None}),
 }  # fmt: skip
 

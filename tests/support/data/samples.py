@@ -15,6 +15,12 @@ def gpu(index: int = 0, **fields: Any) -> dict[str, Any]:
     return {"uuid": f"GPU-{index}", "index": index, **fields}
 
 
+def process(pid: int, pod: str | None = None, util_pct: float | None = None, **fields: Any) -> dict[str, Any]:
+    """A process on a GPU, of a pod or of nobody that is known, and what it uses of the GPU."""
+    whose = {} if pod is None else {"pod_uid": pod}
+    return {"pid": pid, **whose, **({} if util_pct is None else {"gpu_util_pct": util_pct}), **fields}
+
+
 def nvml(seq: int, gpus: list[dict[str, Any]], *, ts_ms: int | None = None, **fields: Any) -> dict[str, Any]:
     """An nvml sample, one a second."""
     return _sample(seq, ts_ms, fields) | {"gpus": gpus}

@@ -51,13 +51,18 @@ class Hang:
         spinning = [gpu for gpu in minute.gpus if gpu.util_pct >= FULL_PCT]
         stopped = [gpu for gpu in minute.gpus if gpu.util_pct <= STOPPED_PCT]
         power = sum(gpu.power_pct for gpu in spinning) / len(spinning) if spinning else minute.power_pct
-        # Whether there are counters now is for ``_is_still``.
+        # Still: nothing is computed or copied, as far as that is known.
+        if isnan(minute.dram_pct):
+            is_still = not minute.copy_pct > COPIES_PCT
+        else:
+            works = minute.tensor_pct > TENSOR_PCT or minute.fp32_pct > FP32_PCT
+            is_still = minute.dram_pct <= DRAM_PCT and not works
         worked = self.inside.is_known(KNOWN) and self.inside.usual >= WORKED_PCT
         waits = (
             len(spinning) > 0
             and len(spinning) + len(stopped) == len(minute.gpus)
             and minute.util_spread <= FLAT_PCT and minute.power_spread <= FLAT_PCT
-            and _is_still(minute)
+            and is_still
             and self.power.is_known(KNOWN) and power <= (LESS_COUNTED if worked else LESS) * self.power.usual
         )  # fmt: skip
         if not waits:
@@ -80,11 +85,3 @@ class Hang:
         }
         name = stopped[0].name if len(stopped) == 1 else None
         return Found(kind=HANG, since_ms=self.since_ms, evidence=figures, gpu=name)
-
-
-def _is_still(minute: Minute) -> bool:
-    """Tell whether nothing is computed or copied, as far as that is known."""
-    if isnan(minute.dram_pct):
-        return not minute.copy_pct > COPIES_PCT
-    works = minute.tensor_pct > TENSOR_PCT or minute.fp32_pct > FP32_PCT
-    return minute.dram_pct <= DRAM_PCT and not works

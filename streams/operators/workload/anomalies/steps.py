@@ -49,7 +49,16 @@ class SlowSteps:
         if period_s is None or period_s > MOST_S:
             return self._found() if self.suspicion.holds else None
         self.now_s = period_s
-        slow, another = self._compared(minute)
+        slow = another = False  # slower than usual; another rhythm, or another program
+        if self.period.is_known(KNOWN):
+            ratio = self.now_s / self.period.usual
+            least = 1 + max(SLOWER, SPREAD * self.period.deviation / self.period.usual)
+            moved = abs(minute.mem_pct - self.memory.usual) > MEMORY_PCT  # False if it is not known
+            if self.power.count and ratio > 1:
+                share = minute.power_pct / self.power.usual
+                moved = moved or share > POWER or share < 1 / (POWER * ratio**2)
+            another = moved or (ratio > 1 + ANOTHER and not self.reported) or ratio < 2 - least
+            slow = least < ratio and not another
         self.others = self.others + 1 if another else 0
         if self.others >= BEGIN_ANEW:
             self._begin()
@@ -68,19 +77,6 @@ class SlowSteps:
     def _begin(self) -> None:
         self.period, self.memory, self.power = Level(), Level(), Level()
         self.suspicion, self.others = Suspicion(), 0
-
-    def _compared(self, minute: Minute) -> tuple[bool, bool]:
-        """Tell whether its steps are slower than usual, and whether it is another rhythm or program."""
-        if not self.period.is_known(KNOWN):
-            return False, False
-        ratio = self.now_s / self.period.usual
-        least = 1 + max(SLOWER, SPREAD * self.period.deviation / self.period.usual)
-        moved = abs(minute.mem_pct - self.memory.usual) > MEMORY_PCT  # False if it is not known
-        if self.power.count and ratio > 1:
-            share = minute.power_pct / self.power.usual
-            moved = moved or share > POWER or share < 1 / (POWER * ratio**2)
-        another = moved or (ratio > 1 + ANOTHER and not self.reported) or ratio < 2 - least
-        return least < ratio and not another, another
 
     def _found(self) -> Found:
         return Found(

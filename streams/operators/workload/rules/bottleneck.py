@@ -29,7 +29,6 @@ IDLE, OVER_PROVISIONED = "idle", "over_provisioned"
 _UTIL = "busiest_gpu_util_pct"
 """A pod works as long as one of its GPUs does."""
 _STARVED_PCT = 75.0
-_TRAINING = "training"
 _MB = 1e3
 """In kilobytes."""
 FAR_BELOW_LIMIT_PCT = 65.0
@@ -164,7 +163,7 @@ def _input(stats: PodStats, kind: str, _gpus: int) -> Finding | None:
 
 def _checkpoint(stats: PodStats, kind: str, _gpus: int) -> Finding | None:
     """Return a training that rests while it writes, and writes little otherwise: each save stops it."""
-    if kind != _TRAINING:
+    if kind != "training":
         return None
     more, rate = stats.contrast("write_kb_per_s")
     sure = confidence(_waits(stats), ramp(more, 3, 8), ramp(rate, 20 * _MB, 100 * _MB))

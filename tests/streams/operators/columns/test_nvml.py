@@ -12,7 +12,7 @@ from streams.operators.columns.block import TickBlock
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.columns.series import Series
 from streams.operators.columns.tick import TickRow
-from tests.support.data.samples import gpu, nvml
+from tests.support.data.samples import gpu, nvml, process
 
 
 def sample(gpus: list[dict[str, Any]]) -> NvmlSample:
@@ -38,10 +38,6 @@ def tallies(tick: TickRow) -> dict[tuple[str, str, str], tuple[float, float]]:
         for one, value, high in rows
         if not math.isnan(high)
     }
-
-
-def process(pid: int, pod: str | None = None, **fields: Any) -> dict[str, Any]:
-    return {"pid": pid, **({"pod_uid": pod} if pod else {}), **fields}
 
 
 def test_absent_is_not_idle() -> None:

@@ -12,17 +12,13 @@ from dutycycle.contract.records.samples import Gpu
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.node.operator import NodeConfig, NodeOperator
 from streams.state.codec import from_bytes, to_bytes
-from tests.support.data.samples import gpu, nvml, record
+from tests.support.data.samples import gpu, nvml, process, record
 
 USED = {"gpu_util_pct": 70, "mem_used_bytes": 9, "mem_copy_util_pct": 30}
 
 
 def given(pod: str, **more: Any) -> dict[str, Any]:
     return {"pod_uid": pod, "namespace": "team", "pod": f"name-of-{pod}", "container": "main", **more}
-
-
-def process(pod: str | None, **fields: Any) -> dict[str, Any]:
-    return {"pid": 7, **({"pod_uid": pod} if pod else {}), **fields}
 
 
 NAMELESS = {"namespace": "team", "pod": "stranger", "container": "main"}
@@ -33,12 +29,12 @@ Found = dict[str, tuple[str, float | None, float | None]]
 CASES: list[tuple[str, dict[str, Any], Found]] = [
     (
         "its own process",
-        gpu(0, **USED, processes=[process("p", gpu_util_pct=20, mem_used_bytes=5)]),
+        gpu(0, **USED, processes=[process(7, "p", 20, mem_used_bytes=5)]),
         {"p": ("measured", 20, 5)},
     ),
     (
         "its own process, and the GPU was given to it: still measured",
-        gpu(0, **USED, processes=[process("p", gpu_util_pct=20, mem_used_bytes=5)], allocated=[given("p")]),
+        gpu(0, **USED, processes=[process(7, "p", 20, mem_used_bytes=5)], allocated=[given("p")]),
         {"p": ("measured", 20, 5)},
     ),
     (
@@ -48,7 +44,7 @@ CASES: list[tuple[str, dict[str, Any], Found]] = [
     ),
     (
         "a process of unknown owner on a GPU of its own",
-        gpu(0, **USED, processes=[process(None, gpu_util_pct=20)], allocated=[given("p")]),
+        gpu(0, **USED, processes=[process(7, gpu_util_pct=20)], allocated=[given("p")]),
         {"p": ("allocated", 70, 9)},
     ),
     (
@@ -73,13 +69,13 @@ CASES: list[tuple[str, dict[str, Any], Found]] = [
     ),
     (
         "of two that share, one has a process that can be seen",
-        gpu(0, **USED, processes=[process("q", gpu_util_pct=20)],
+        gpu(0, **USED, processes=[process(7, "q", 20)],
             allocated=[given("p", shared=True), given("q", shared=True)]),
         {"q": ("measured", 20, None), "p": ("unknown", None, None)},
     ),
     (
         "somebody else's process runs on its GPU",
-        gpu(0, **USED, processes=[process("q", gpu_util_pct=70)], allocated=[given("p")]),
+        gpu(0, **USED, processes=[process(7, "q", 70)], allocated=[given("p")]),
         {"q": ("measured", 70, None), "p": ("unknown", None, None)},
     ),
     (
@@ -89,17 +85,19 @@ CASES: list[tuple[str, dict[str, Any], Found]] = [
     ),
     (
         "a slice of its own beside another pod's process",
-        gpu(0, mig=SLICES, processes=[process("q", mem_used_bytes=1)], allocated=[given("p", mig="MIG-1")]),
+        gpu(0, mig=SLICES, processes=[process(7, "q", mem_used_bytes=1)],
+            allocated=[given("p", mig="MIG-1")]),
         {"q": ("measured", None, 1), "p": ("allocated", 40, 3)},
     ),
     (
         "a process on a slice, which no driver counts: it has the slice to itself",
-        gpu(0, mig=SLICES, processes=[process("p", mem_used_bytes=1)], allocated=[given("p", mig="MIG-1")]),
+        gpu(0, mig=SLICES, processes=[process(7, "p", mem_used_bytes=1)],
+            allocated=[given("p", mig="MIG-1")]),
         {"p": ("measured", 40, 1)},
     ),
     (
         "processes on two slices, which no driver counts: the busier one",
-        gpu(0, mig=BUSY, processes=[process("p", mem_used_bytes=1)],
+        gpu(0, mig=BUSY, processes=[process(7, "p", mem_used_bytes=1)],
             allocated=[given("p", mig="MIG-1"), given("p", mig="MIG-2")]),
         {"p": ("measured", 80, 1)},
     ),
@@ -152,7 +150,7 @@ def test_a_burst_lifts_the_peak_of_a_pod_that_was_given_the_gpu() -> None:
 
 def test_a_burst_of_a_gpu_that_pods_share_is_of_none_of_them() -> None:
     node = operator()
-    shares = [process("p", gpu_util_pct=20), process("q", pid=8, gpu_util_pct=30)]
+    shares = [process(7, "p", 20), process(8, "q", 30)]
     node.update(
         record("nvml-samples", "a", nvml(1, [gpu(0, **USED, util_burst=[[-5, 99]], processes=shares)]))
     )
@@ -161,7 +159,7 @@ def test_a_burst_of_a_gpu_that_pods_share_is_of_none_of_them() -> None:
 
 
 TICKS = {
-    "measured": gpu(0, **USED, processes=[process("p", gpu_util_pct=20)]),
+    "measured": gpu(0, **USED, processes=[process(7, "p", 20)]),
     "allocated": gpu(0, **USED, allocated=[given("p")]),
     "unknown": gpu(0, **USED, allocated=[given("p", shared=True)]),
 }

@@ -16,7 +16,7 @@ from streams.operators.columns.nvml import NvmlReader
 from streams.operators.node.operator import NodeConfig, NodeOperator
 from streams.operators.usage.bank import UsageBank
 from streams.operators.usage.table import HourTable
-from tests.support.data.samples import gpu, nvml, record
+from tests.support.data.samples import gpu, nvml, process, record
 
 CONFIG = NodeConfig(topic="nvml-samples", source="nvml")
 H = 3_600_000
@@ -53,21 +53,12 @@ def runs(gpus: list[dict[str, Any]], seconds: int = 100, begin: int = 0) -> list
     ]
 
 
-def process(uid: str | None, pct: float | None = None, pid: int = 1) -> dict[str, Any]:
-    """A process of a pod, which uses so much."""
-    return (
-        {"pid": pid}
-        | ({} if uid is None else {"pod_uid": uid})
-        | ({} if pct is None else {"gpu_util_pct": pct})
-    )
-
-
 def given(*uids: str, **fields: Any) -> list[dict[str, Any]]:
     """What the kubelet gave the GPU to."""
     return [{"pod_uid": uid, "namespace": "n", "pod": uid, **fields} for uid in uids]
 
 
-A, B = process("A", 60, 1), process("B", 20, 2)
+A, B = process(1, "A", 60), process(2, "B", 20)
 DEVICE = gpu(0, gpu_util_pct=50, energy_j=10, processes=[A])
 SLICES = [{"uuid": "m1", "mem_total_bytes": 30, "gpu_util_pct": 50}, {"uuid": "m2", "mem_total_bytes": 10}]
 HALF = [{"uuid": "m1", "mem_total_bytes": 30, "gpu_util_pct": 50},
@@ -86,7 +77,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str | None, tuple[float, ...]]]] = {
         {"A": (90, 90, 80, 990), "B": (10, 10, 0, 0)},
     ),
     "two, of which one has no process, and the driver saw none compute": (
-        {"processes": [process("A", 0)], "allocated": given("A", "B", shared=True)},
+        {"processes": [process(1, "A", 0)], "allocated": given("A", "B", shared=True)},
         {"A": (90, 90, 80, 990), "B": (10, 10, 0, 0)},
     ),
     "two were given it, one of them is known by name alone": (
@@ -94,11 +85,11 @@ CASES: dict[str, tuple[dict[str, Any], dict[str | None, tuple[float, ...]]]] = {
         {"A": (50, 0, 0, 495), None: (50, 0, 0, 495)},
     ),
     "a pod and a process of nobody": (
-        {"processes": [A, process(None, 20, 3)]},
+        {"processes": [A, process(3, None, 20)]},
         {"A": (70, 70, 60, 742.5), None: (30, 30, 20, 247.5)},
     ),
     "processes that do more than their GPU, and one of nobody": (
-        {"gpu_util_pct": 50, "processes": [A, process(None, 20, 3)]},
+        {"gpu_util_pct": 50, "processes": [A, process(3, None, 20)]},
         {"A": (75, 75, 50, 990), None: (25, 25, 0, 0)},
     ),
     "two, and nothing tells what each does": (
@@ -106,15 +97,15 @@ CASES: dict[str, tuple[dict[str, Any], dict[str | None, tuple[float, ...]]]] = {
         {"A": (50, 0, 0, 495), "B": (50, 0, 0, 495)},
     ),
     "two, whose use the driver does not tell": (
-        {"processes": [process("A"), process("B", pid=2)]},
+        {"processes": [process(1, "A"), process(2, "B")]},
         {"A": (50, 0, 0, 495), "B": (50, 0, 0, 495)},
     ),
     "two that do nothing": (
-        {"gpu_util_pct": 0, "processes": [process("A", 0), process("B", 0, 2)]},
+        {"gpu_util_pct": 0, "processes": [process(1, "A", 0), process(2, "B", 0)]},
         {"A": (50, 50, 0, 495), "B": (50, 50, 0, 495)},
     ),
     "utilization is not known": (
-        {"gpu_util_pct": None, "processes": [process("A")]},
+        {"gpu_util_pct": None, "processes": [process(1, "A")]},
         {"A": (100, 0, 0, 990)},
     ),
     "a slice, the other is nobody's": (
@@ -122,15 +113,15 @@ CASES: dict[str, tuple[dict[str, Any], dict[str | None, tuple[float, ...]]]] = {
         {"A": (75, 75, 37.5, 742.5), None: (25, 25, 12.5, 247.5)},
     ),
     "two were given it, the one without a process is known by name alone": (
-        {"processes": [process("A", 30)], "allocated": [*given("A"), {"namespace": "n", "pod": "b"}]},
+        {"processes": [process(1, "A", 30)], "allocated": [*given("A"), {"namespace": "n", "pod": "b"}]},
         {"A": (90, 90, 80, 990), None: (10, 10, 0, 0)},
     ),
     "two were given it, both are known by name alone, and one by its process too": (
-        {"processes": [process("A", 30)], "allocated": [{"namespace": "n", "pod": pod} for pod in "ab"]},
+        {"processes": [process(1, "A", 30)], "allocated": [{"namespace": "n", "pod": pod} for pod in "ab"]},
         {"A": (90, 90, 80, 990), None: (10, 10, 0, 0)},
     ),
     "one was given it, known by name alone, and has a process": (
-        {"processes": [process("A", 30)], "allocated": [{"namespace": "n", "pod": "a"}] * 2},
+        {"processes": [process(1, "A", 30)], "allocated": [{"namespace": "n", "pod": "a"}] * 2},
         {"A": (100, 100, 80, 990)},
     ),
     "two were given a slice, one of them is known by name alone": (
@@ -167,7 +158,7 @@ ACTIVITY: dict[str, tuple[dict[str, Any], dict[str | None, tuple[float | None, .
         {"A": (0, 100, None, None)},
     ),
     "utilization is not known": (
-        ACTIVE | {"gpu_util_pct": None, "processes": [process("A")]},
+        ACTIVE | {"gpu_util_pct": None, "processes": [process(1, "A")]},
         {"A": (40, 100, 10, 100)},
     ),
     "two: by use": (
@@ -312,7 +303,7 @@ def test_after_a_gap_power_times_time_is_the_pods() -> None:
 
 def test_a_counter_that_is_back_after_a_gap_of_power_too_leaves_the_gap_to_nobody() -> None:
     def at(second: int, uid: str, **fields: Any) -> dict[str, Any]:
-        return nvml(second, [gpu(0, processes=[process(uid, 1)], **fields)])
+        return nvml(second, [gpu(0, processes=[process(1, uid, 1)], **fields)])
 
     samples = [at(0, "A", energy_j=1000), at(1, "A", energy_j=1300)]
     samples += [at(second, "A") for second in range(2, 100)]
@@ -401,7 +392,7 @@ TOLD: dict[str, tuple[list[dict[str, Any]], Totals, dict[tuple[str, str], Totals
         runs([gpu(0, allocated=given("A"))]), {}, {("A", "allocated"): {"gpu_s": 100}},
     ),
     "idle is 0": (
-        runs([gpu(0, gpu_util_pct=0, power_w=0, processes=[process("A", 0)])]),
+        runs([gpu(0, gpu_util_pct=0, power_w=0, processes=[process(1, "A", 0)])]),
         {"gpu_busy_s": 0, "energy_j": 0},
         {("A", "measured"): {"gpu_s": 100, "gpu_busy_s": 0, "energy_j": 0}},
     ),
@@ -477,7 +468,7 @@ UNTOUCHED: dict[str, tuple[dict[str, Any], dict[str | None, float | None]]] = {
         {"gpu_util_pct": 30, "processes": [], "allocated": given("A")}, {"A": None},
     ),
     "whose process it is is not seen": (
-        {**IDLE, "processes": [process(None, 0, 3)], "allocated": given("A")}, {"A": None},
+        {**IDLE, "processes": [process(3, None, 0)], "allocated": given("A")}, {"A": None},
     ),
     "shared, and one has no process": (
         {"processes": [A], "allocated": given("A", "B", shared=True)}, {"A": None, "B": 10},

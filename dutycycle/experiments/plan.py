@@ -61,9 +61,17 @@ def plan(
 ) -> list[PlannedRun]:  # fmt: skip
     """Return the runs of an experiment, in order. Raises ``DutycycleError`` for a trace that cannot be read;
     with ``skip_bad`` bad lines are left out."""
-    files = tuple(_trace_file(path, skip_bad=skip_bad) for path in traces)
+    files = []
+    for path in traces:
+        if path == "-":
+            raise DutycycleError("an experiment reads its trace several times: give a file, not -")
+        # All of it is read, so that a damaged one is refused before anything runs; with ``skip_bad`` the runs
+        # count the bad lines.
+        lines = sum(1 for _ in TraceReader(path, bad=(lambda _: None) if skip_bad else None))
+        with Path(path).open("rb") as file:
+            files.append(TraceFile(path, hashlib.file_digest(file, "sha256").hexdigest(), lines))
     digest = None if truth is None else _digest(Path(truth).read_bytes())
-    common: dict[str, Any] = {"traces": [[file.sha256, file.lines] for file in files], "truth": digest}
+    common: dict[str, Any] = {"traces": [[trace.sha256, trace.lines] for trace in files], "truth": digest}
     common |= {"program": program()} | ({"skip_bad": True} if skip_bad else {})
     runs = []
     for values in (given | chosen for chosen in combinations):
@@ -73,18 +81,8 @@ def plan(
         safe = "".join(char if char.isalnum() or char in "=,._-" else "_" for char in words)[:_LONGEST_NAME]
         name = f"{safe}-{_digest(orjson.dumps(head, option=orjson.OPT_SORT_KEYS))[:_DIGITS]}"
         folder = Path(out) / "runs" / name
-        runs.append(PlannedRun(words, values, varied, files, truth, folder, head, skip_bad))
+        runs.append(PlannedRun(words, values, varied, tuple(files), truth, folder, head, skip_bad))
     return runs
-
-
-def _trace_file(path: str, *, skip_bad: bool) -> TraceFile:
-    """Reads the whole trace, so that a damaged one is refused before anything runs."""
-    if path == "-":
-        raise DutycycleError("an experiment reads its trace several times: give a file, not -")
-    # With ``skip_bad`` the runs count the bad lines.
-    lines = sum(1 for _ in TraceReader(path, bad=(lambda _: None) if skip_bad else None))
-    with Path(path).open("rb") as file:
-        return TraceFile(path, hashlib.file_digest(file, "sha256").hexdigest(), lines)
 
 
 def _digest(data: bytes) -> str:

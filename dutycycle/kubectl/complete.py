@@ -12,23 +12,10 @@ from importlib import import_module
 from io import StringIO
 
 from dutycycle.contract.errors import DutycycleError
-from dutycycle.kubectl.cli import FORMS, KINDS, SORTS, parsed
+from dutycycle.kubectl.cli import KINDS, build_parser, parsed
 
 _NO_FILES = ":4"
-_COMMANDS = ("top", "peaks", "why", "health")
 _KINDS = tuple(dict.fromkeys(KINDS.values()))
-_VALUES = {"--sort-by": SORTS, "-o": FORMS, "--output": FORMS}
-_OTHERS = ("-n", "--namespace", "-l", "--selector", "--context", "--kubeconfig", "--prefix", "--records",
-           "--as", "--as-group")  # fmt: skip
-_TAKES_VALUE = frozenset({*_VALUES, *_OTHERS})
-_COMMON = ("--namespace", "--output", "--no-headers", "--context", "--kubeconfig", "--as", "--as-group",
-           "--prefix")  # fmt: skip
-_FLAGS = {
-    "top": (*_COMMON, "--all-namespaces", "--selector", "--sort-by", "--gpus"),
-    "peaks": _COMMON,
-    "why": (*_COMMON, "--records"),
-    "health": (*_COMMON, "--all"),
-}
 
 
 def main() -> int:
@@ -46,18 +33,29 @@ def candidates(words: Sequence[str]) -> list[str]:
 
 
 def _possible(before: Sequence[str], current: str) -> Iterable[str]:
-    if before and before[-1] in _TAKES_VALUE:
-        return _VALUES.get(before[-1], ())
+    """Return what may stand behind ``before``, as the parser of the command line knows it."""
+    _, *parsers = build_parser().all_parsers()
+    commands = {parser.prog.rpartition(" ")[2]: parser for parser in parsers}
+    flags = {
+        flag: action for parser in parsers for action in parser.arguments() for flag in action.option_strings
+    }
+    takes_value = {flag for flag, action in flags.items() if action.nargs != 0}
+    if before and before[-1] in takes_value:
+        return flags[before[-1]].choices or ()
     # Neither flags nor their values
     given = [
         word
         for word_before, word in zip(["", *before], before, strict=False)
-        if not word.startswith("-") and word_before not in _TAKES_VALUE
+        if not word.startswith("-") and word_before not in takes_value
     ]
     if not given:
-        return _COMMANDS
+        return commands
     if current.startswith("-"):
-        return _FLAGS.get(given[0], ())
+        known = commands[given[0]].arguments() if given[0] in commands else ()
+        return [
+            flag for action in known for flag in action.option_strings
+            if flag.startswith("--") and flag != "--help"
+        ]  # fmt: skip
     if given == ["top"]:
         return _KINDS
     if given == ["health"]:

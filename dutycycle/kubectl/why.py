@@ -4,7 +4,7 @@ so."""
 import argparse
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,7 +103,7 @@ def _pod(api: Api, args: argparse.Namespace) -> _AskedSubject:
     try:
         pod = api.pod(args.namespace, name)
     except NotThereError as error:
-        records = _pod_records(args.records, args.namespace, name) if args.records else []
+        records = _pod_records(args.records, args.namespace, name)
         if not records:
             raise _gone(error, args.records) from error
         newest = records[-1]  # of several that had the name, one after the other
@@ -114,7 +114,7 @@ def _pod(api: Api, args: argparse.Namespace) -> _AskedSubject:
         )
     uid, annotations = str(pod.meta["uid"]), ours(pod.meta.get("annotations"), args.prefix)
     samples = LastSamples.read(api)
-    records = _pod_records(args.records, args.namespace, name) if args.records else []
+    records = _pod_records(args.records, args.namespace, name)
     record = next((peaks for peaks in records if peaks.pod.uid == uid), None)
     sample = samples.of_pod(pod, annotations)
     return _AskedSubject(
@@ -128,7 +128,7 @@ def _job(api: Api, args: argparse.Namespace) -> _AskedSubject:
     except NotThereError as error:
         name, word = job_and_word(args.what)
         kinds = {kind.name for kind in called(word, (*OWNERS, *api.kinds()))}
-        records = _job_records(args.records, args.namespace, name) if args.records else []
+        records = _job_records(args.records, args.namespace, name)
         named = [peaks for peaks in records if peaks.job.kind in kinds]
         if not named:
             raise _gone(error, args.records) from error
@@ -140,7 +140,7 @@ def _job(api: Api, args: argparse.Namespace) -> _AskedSubject:
         sample = LastSample(Sampling.ENDED, newest.last_ms)
         return _AskedSubject(kind, args.namespace, name, uid, annotations, newest, sample, is_deleted=True)
     uid, name = str(job.meta["uid"]), str(job.meta["name"])
-    records = _job_records(args.records, args.namespace, uid) if args.records else []
+    records = _job_records(args.records, args.namespace, uid)
     record = next(iter(records), None)
     samples = JobSamples(api, args.prefix, args.namespace)
     sample = samples.of_job(args.namespace, job.annotations)
@@ -159,13 +159,13 @@ def _figures(subject: _AskedSubject) -> Iterator[str]:
     """Yield what it used at most, and where that is known from."""
     annotations = subject.annotations
     if parts := list(_parts(subject.usage)):
-        yield f"at most      {_joined(parts)}"
+        yield f"at most      {', '.join(parts)}"
     if subject.kind != POD.name:
         counts = counts_of_job(annotations)
         now = "" if counts.pods_now is None else f"{counts.pods_now} now, "
         yield f"pods         {now}{counts.pods_ever}{' ever' * bool(now)}"
         for revision, usage in earlier_revisions(annotations).items():
-            yield f"earlier      {revision}: {_joined(_parts(usage)) or 'nothing was measured'}"
+            yield f"earlier      {revision}: {', '.join(_parts(usage)) or 'nothing was measured'}"
     else:
         yield from _of_processes(annotations)
     if placed := priority(annotations):
@@ -186,7 +186,7 @@ def _of_processes(annotations: Json) -> Iterator[str]:
             f"{'' if pid is None else f'process {pid} on '}GPU {gpu} {output.format_percent(value)}"
             for (gpu, pid), value in shares.items()
         )
-        yield f"of which     {_joined(each)}"
+        yield f"of which     {', '.join(each)}"
     if untouched_h := annotations.get(GPU_UNTOUCHED):
         yield f"untouched    {untouched_h} GPU-hours held without a process on them"
     if words := attribution(annotations):
@@ -235,7 +235,7 @@ def _means(record: PodPeaks | JobPeaks | None) -> Iterator[str]:
         if name in record.metrics
     )
     length = output.format_age((record.last_ms - record.first_ms) / 1000)
-    yield f"on average   {_joined(means)}, over {length}"
+    yield f"on average   {', '.join(means)}, over {length}"
 
 
 def _insights(known: dict[str, str], subject: _AskedSubject) -> Iterator[str]:
@@ -248,18 +248,20 @@ def _insights(known: dict[str, str], subject: _AskedSubject) -> Iterator[str]:
         yield f"{'profile':<12} {': '.join(profile.values())}"
 
 
-def _pod_records(url: str, namespace: str, name: str) -> list[PodPeaks]:
-    """Return the peak records of all pods that ever had the name, in the order of their starts."""
+def _pod_records(url: str | None, namespace: str, name: str) -> list[PodPeaks]:
+    """Return the peak records of all pods that ever had the name, in the order of their starts; without a
+    ``url`` none are asked for."""
+    if not url:
+        return []
     from sinks.records.query import Which, pod_peaks  # SQLAlchemy takes longer to import than all the rest
 
     return pod_peaks(url, Which(namespace=namespace, name=name))
 
 
-def _job_records(url: str, namespace: str, name_or_uid: str) -> list[JobPeaks]:
+def _job_records(url: str | None, namespace: str, name_or_uid: str) -> list[JobPeaks]:
+    """Return those of the jobs of a name or uid; as above."""
+    if not url:
+        return []
     from sinks.records.query import Which, job_peaks  # as above
 
     return job_peaks(url, Which(namespace=namespace, job=name_or_uid))
-
-
-def _joined(parts: Iterable[str]) -> str:
-    return ", ".join(parts)

@@ -23,7 +23,7 @@ from dutycycle.report.facts import (
     joules_text,
     key_figures,
 )
-from dutycycle.report.phases import Phase, seconds_by_name
+from dutycycle.report.phases import PHASE_COLORS, Phase, seconds_by_name
 from dutycycle.report.profiled import TEXTS, Profile, cell_text
 from dutycycle.report.view import View
 from dutycycle.traces.processes import (
@@ -40,7 +40,6 @@ _MOST_SPANS = 1500
 _MOST_OF_CYCLES = 3
 _MOST_PROCESSES = 64
 _LOOP_COLUMNS = 8
-_KNOWN_PHASES = frozenset({"idle", "loading", "training", "inference", "interactive", "checkpoint", "busy"})
 _BROAD = frozenset({"ranks", "gpu-time"})
 _MOST_ROWS, _MOST_LETTERS = 10, 120
 """Of a profile's tables: names of kernels have hundreds of letters."""
@@ -175,7 +174,7 @@ def _kept_together(value: str) -> str:
 
 
 def _phase_color(name: str) -> str:
-    return f"var(--{name if name in _KNOWN_PHASES else 'none'})"
+    return f"var(--{name if name in PHASE_COLORS else 'none'})"
 
 
 def shown_charts(charts: Iterable[Chart]) -> list[dict[str, Any]]:

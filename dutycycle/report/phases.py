@@ -13,6 +13,16 @@ from dutycycle.report.view import HostView, View
 from dutycycle.traces.frames import Floats, aligned, mean_of_known
 
 IDLE, LOADING, CHECKPOINT, BUSY, UNMEASURED = "idle", "loading", "checkpoint", "busy", "not measured"
+PHASE_COLORS = {
+    "idle": "#b9c0cb",
+    "loading": "#b78a06",
+    "training": "#3b82d6",
+    "inference": "#1f9e76",
+    "interactive": "#8a6fdf",
+    "checkpoint": "#e0712a",
+    "busy": "#2aa3b8",
+}
+"""Of those that have one; on a page they are in its style sheet."""
 _BUSY_PCT = 5.0
 _SMOOTH_S = 5.0
 _PAUSE_S = (5.0, 30.0)

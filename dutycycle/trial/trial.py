@@ -70,12 +70,8 @@ def run_trials(request: TrialRequest, settings: Settings) -> int:
         return NOT_RUN
 
 
-def run_clean(request: TrialRequest) -> int:
+async def run_clean(request: TrialRequest) -> int:
     """Delete what killed trials have left in a namespace. Raises ``DutycycleError``."""
-    return asyncio.run(_clean(request))
-
-
-async def _clean(request: TrialRequest) -> int:
     server = await cluster_of(request.kubeconfig, request.context, "dutycycle-trial")
     try:
         namespace = request.namespace or server.namespace

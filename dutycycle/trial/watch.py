@@ -4,7 +4,6 @@ A Job is tried once for each value of ``dutycycle.io/trial``; which one was trie
 In a namespace where a trial goes on no other begins: not beside what a killed process has left, either.
 """
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -34,13 +33,9 @@ _LOOK_S = 10.0
 _LONGEST = 1000
 
 
-def run_watch(request: TrialRequest, settings: Settings, namespaces: Sequence[str]) -> int:
+async def run_watch(request: TrialRequest, settings: Settings, namespaces: Sequence[str]) -> int:
     """Try Jobs that ask for it, until a signal. Raises ``DutycycleError``."""
     needs_broker(settings)
-    return asyncio.run(_watch(request, settings, namespaces))
-
-
-async def _watch(request: TrialRequest, settings: Settings, namespaces: Sequence[str]) -> int:
     server = await cluster_of(request.kubeconfig, request.context, "dutycycle-trial")
     telemetry = Telemetry("trial")
     try:

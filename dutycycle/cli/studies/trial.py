@@ -1,6 +1,7 @@
 """Runs ``dutycycle trial``: short runs of one Job with different GPUs and placements, compared."""
 
 import argparse
+import asyncio
 import logging
 from pathlib import Path
 
@@ -113,5 +114,5 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     if args.watch:
         from dutycycle.trial.watch import run_watch
 
-        return run_watch(request, settings, args.watch)
-    return run_clean(request) if args.clean else run_trials(request, settings)
+        return asyncio.run(run_watch(request, settings, args.watch))
+    return asyncio.run(run_clean(request)) if args.clean else run_trials(request, settings)

@@ -16,14 +16,13 @@ from dutycycle.report.charts.chart import (
     known_runs,
     stacked,
 )
-from dutycycle.report.charts.plot import color_of, dash_of
-from dutycycle.report.phases import Phase, seconds_by_name
+from dutycycle.report.charts.plot import BANDS, color_of, color_of_mark, dash_of
+from dutycycle.report.phases import PHASE_COLORS, Phase, seconds_by_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_BANDS = 4
 _DATES_PT = 30.0
 """Height of the dates below a plot, with the day."""
 _WIDEST = 0.9
@@ -31,15 +30,6 @@ _WIDEST = 0.9
 _METADATA: dict[str, dict[str, Any]] = {".png": {"Software": None}, ".svg": {"Date": None}}
 _STYLES = {"solid": "-", "dash": "--", "dot": ":", "dashdot": "-."}
 """What matplotlib calls the kinds of lines of a page."""
-_PHASES = {
-    "idle": "#b9c0cb",
-    "loading": "#b78a06",
-    "training": "#3b82d6",
-    "inference": "#1f9e76",
-    "interactive": "#8a6fdf",
-    "checkpoint": "#e0712a",
-    "busy": "#2aa3b8",
-}
 
 
 def write_pictures(charts: list[Chart], phases: list[Phase], folder: Path) -> list[Path]:
@@ -63,7 +53,7 @@ def write_pictures(charts: list[Chart], phases: list[Phase], folder: Path) -> li
                     if phase.name == name
                 ]
                 axes.broken_barh(
-                    bars, (0, 1), color=_PHASES.get(name, "#ffffff"), label=f"{name} {seconds:.0f} s"
+                    bars, (0, 1), color=PHASE_COLORS.get(name, "#ffffff"), label=f"{name} {seconds:.0f} s"
                 )
             axes.set_title("Phases", loc="left", fontsize=11)
             axes.set_yticks([])
@@ -137,7 +127,7 @@ def draw(axes: "Axes", chart: Chart) -> None:
         fold = chart.kind == "fold"
         times = points.times / 1000 if fold else _moments(points.times)
         color = color_of(line.color)
-        if not points.exact and len(chart.lines) <= _BANDS:
+        if not points.exact and len(chart.lines) <= BANDS:
             axes.fill_between(times, points.low, points.high, color=color, alpha=0.18, linewidth=0)
         style = _STYLES[dash_of(line.color)]
         axes.plot(times, points.mean, style, color=color, linewidth=1, label=line.name or None)
@@ -174,7 +164,7 @@ def _draw_over(axes: "Axes", chart: Chart) -> None:
             "v",
             markersize=4,
             label=f"{marks.name} ({marks.group})",
-            color="#d6455d" if "thermal" in marks.name else "#b78a06",
+            color=color_of_mark(marks),
         )
     for number, fan in enumerate(chart.fans):
         label = None if number else "forecast, 90 % interval"

@@ -25,7 +25,7 @@ from dutycycle.traces.frames import Buckets
 _PALETTE = ("#3b82d6", "#e0712a", "#1f9e76", "#c05299", "#8a6fdf", "#b78a06", "#d6455d", "#2aa3b8")
 """Told apart by people who do not see all colors, and on white as on black."""
 _GREY = "#b9c0cb"
-_BANDS = 4
+BANDS = 4
 """With more lines in a chart their bands would hide one another."""
 _HEIGHT, _ROW = 250, 26
 _DASHES = ("solid", "dash", "dot", "dashdot")
@@ -58,6 +58,11 @@ def _text(name: str) -> str:
 def color_of(place: int) -> str:
     """Return the color of a series."""
     return _GREY if place < 0 else _PALETTE[place % len(_PALETTE)]
+
+
+def color_of_mark(marks: Marks) -> str:
+    """Return the color of marks: red for heat."""
+    return "#d6455d" if "thermal" in marks.name else "#b78a06"
 
 
 def dash_of(place: int) -> str:
@@ -119,7 +124,7 @@ def _layout(chart: Chart, from_ms: int, to_ms: int) -> Figure:
 def _traces(chart: Chart, line: Line) -> Iterator[Figure]:
     points, group = drawn_points(chart, line), {"meta": line.group} if line.group else {}
     color = color_of(line.color)
-    if not points.exact and len(chart.lines) <= _BANDS:
+    if not points.exact and len(chart.lines) <= BANDS:
         yield {**_band(chart, points, color), **group}
     many = chart.unit and not points.exact
     alone = any(run.stop - run.start == 1 for run in known_runs(points))  # no line would go there
@@ -244,7 +249,7 @@ def _marks(marks: Marks, chart: Chart) -> Figure:
         "marker": {
             "symbol": "triangle-down",
             "size": 8,
-            "color": "#d6455d" if "thermal" in marks.name else "#b78a06",
+            "color": color_of_mark(marks),
         },
     }
 

@@ -22,7 +22,7 @@ from dutycycle.report.facts import Facts, GpuUse, Verdict
 from dutycycle.report.gather import TracedGpu
 from dutycycle.report.page import PageTable, Report
 from dutycycle.report.view import GpuView, View
-from dutycycle.traces.frames import Buckets, Floats, Frame
+from dutycycle.traces.frames import Buckets, Frame
 from dutycycle.web.jobs import JobUse, insight_of, job_use
 from dutycycle.web.questions import DAY_MS
 from dutycycle.web.subject.past import charts_of_prometheus
@@ -215,7 +215,12 @@ def _ledger_chart(
     if not known:
         return None
     if len(known) > _MOST_LINES:
-        mean, low, high = (_over_gpus(of, values[known]) for of in (np.nanmean, np.nanmin, np.nanmax))
+        # Of each step over the GPUs of which it is known; NaN where it is of none
+        of_known = values[known]
+        is_known = np.isfinite(of_known).any(axis=0)
+        mean, low, high = np.full((3, count), np.nan)
+        for figure, of in ((mean, np.nanmean), (low, np.nanmin), (high, np.nanmax)):
+            figure[is_known] = of(of_known[:, is_known], axis=0)
         lines = [
             Line(f"mean of {len(known)} GPUs", "", 0, Buckets(start_ms, step_ms, mean, low, high, False))
         ]
@@ -230,14 +235,6 @@ def _ledger_chart(
     row = next(row for row in GPU_ROWS if row.field == metric)
     unit = unit_of_name(metric).text
     return Chart(row.chart, row.title, unit, lines, most=100 if unit == "%" else None)
-
-
-def _over_gpus(of: Any, values: Floats) -> Floats:
-    """Return a figure of each step over the GPUs of which it is known; NaN where it is of none."""
-    known = np.isfinite(values).any(axis=0)
-    result = np.full(values.shape[1], np.nan)
-    result[known] = of(values[:, known], axis=0)
-    return result
 
 
 def _key_figures(job: JobUse) -> Iterator[tuple[str, str]]:

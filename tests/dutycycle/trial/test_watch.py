@@ -97,7 +97,7 @@ async def test_a_namespace_that_may_not_be_read_is_said_once_and_the_others_are_
 def test_namespaces_are_watched_as_they_are_called(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     watched: list[Sequence[str]] = []
 
-    def run_watch(request: TrialRequest, settings: Settings, namespaces: Sequence[str]) -> int:
+    async def run_watch(request: TrialRequest, settings: Settings, namespaces: Sequence[str]) -> int:
         watched.append(namespaces)
         return 0
 

@@ -403,8 +403,9 @@ OWN = {
         "value": "the expected value",
         "p05": "the lower end of the interval: 5 % are expected below",
         "p95": "the upper end of the interval: 5 % are expected above",
-        "method": "how it was made: `persistence` (it stays as it is), `blend` (of forecasters, where that "
-        "was better on the series so far), `exhaustion` (on the way to a full memory), `cycle` (a job's last "
+        "method": "how it was made: `persistence` (it stays as it is: as the mean of the newest tick, or "
+        "as what was read at its end, whichever was nearer so far), `blend` (of forecasters, where that was "
+        "better on the series so far), `exhaustion` (on the way to a full memory), `cycle` (a job's last "
         "cycles)",
     },
     "Cycle": {

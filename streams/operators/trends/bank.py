@@ -19,7 +19,7 @@ from streams.operators.trends.recent import BLOCK_MS as MEAN_MS
 from streams.operators.trends.recent import RecentMeans, close_means
 from streams.operators.trends.season import Season
 
-SNAPSHOT_VERSION = 10
+SNAPSHOT_VERSION = 11
 HORIZONS_S = (10.0, 30.0, 300.0)
 """How far ahead forecasts reach, ascending."""
 

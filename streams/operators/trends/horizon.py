@@ -6,8 +6,9 @@ before enough were made, there is no forecast. The forecasters' blend is told wh
 moment came, it was nearer than what is simplest, that the value stays as it is (persistence); else that is
 told, with the interval of its own errors. Blends above the newest value and those below have records of their
 own: a GPU that works in short bursts comes back to rest, and leaves it when nobody knows. That a cycle was
-found says nothing yet of that. After a step that leaves the blend's interval and does not come back,
-persistence is told at once: how good the blend was says nothing of what comes now.
+found says nothing yet of that. The value that stays is the newest; where that is the mean of a tick, it is
+what was read at its end if that was nearer so far. After a step that leaves the blend's interval and does not
+come back, persistence is told at once: how good the blend was says nothing of what comes now.
 Of the errors the mean root counts, which a few large ones move less than a mean square. The weights are those
 of J. M. Bates and C. W. J. Granger 1969 with a higher power. The 5 % and 95 % points follow the share of
 misses (adaptive conformal inference, I. Gibbs and E. Candès 2021). While a series has a cycle, forecasters
@@ -60,19 +61,22 @@ POINTS = slice(BELOW, PERIOD)
 """The rows of the 5 % and 95 % points."""
 SIDES = 2
 """A blend lies below the newest value or above it."""
-ROWS = PERIOD + 1 + 3 * SIDES
-COMPARISONS, MOVED, GAIN = range(PERIOD + 1, ROWS, SIDES)
-"""The last rows, one of each side: how many blends on it were compared with persistence, the mean error of
-that then, and by how much it was further off than the blend."""
-KEPT = MODELS + 5
-BLEND, LOW, HIGH, STILL_LOW, STILL_HIGH = range(MODELS, KEPT)
-"""Rows of a kept forecast, all less the value of then: each forecaster's, their blend, and the 5 % and 95 %
-points that were made of the errors, the blend's and persistence's."""
+ROWS = PERIOD + 2 + 3 * SIDES
+READ_GAIN = ROWS - 1
+"""Row of the mean by which what was read last was nearer than the newest value, where that is a mean."""
+COMPARISONS, MOVED, GAIN = range(PERIOD + 1, READ_GAIN, SIDES)
+"""Rows, one of each side: how many blends on it were compared with persistence, the mean error of that then,
+and by how much it was further off than the blend."""
+KEPT = MODELS + 6
+BLEND, LOW, HIGH, STILL_LOW, STILL_HIGH, READING = range(MODELS, KEPT)
+"""Rows of a kept forecast, all less the value that persistence told then: each forecaster's, their blend, the
+5 % and 95 % points that were made of the errors, the blend's and persistence's, and what was read last."""
 METHODS = ("persistence", "blend", "exhaustion")
 """How a value is forecast: it stays as it is; the forecasters' blend; on the way to the announced end."""
 PERSISTENCE, BLENDED, EXHAUSTION = range(len(METHODS))
 MARGIN = 0.08
-"""The blend is told where it was better than persistence by more than such a share of persistence's error:
+"""What was read is told to stay, and not the mean of the tick, where it was nearer by more than such a share
+of the error. The blend is told where it was better than persistence by more than such a share of that's:
 on its side of the newest value, or on both together and not worse on its own;"""
 COMPARED, BORROWED = 6.0, 10.0
 """known from so many errors at least, of which those that overlap in time count as one. Those at the next
@@ -154,6 +158,10 @@ def _side(blend: float) -> int:
 def _learn_one(moved: float, kept: Floats, state: Floats) -> None:
     """Learn the errors of one series, which ``moved`` by so much since it was forecast."""
     other = np.isnan(kept[SEASONAL.start]) == (state[PERIOD] > 0)
+    newest, reading = kept[0], kept[READING]
+    if not np.isnan(newest) and newest != reading:
+        gain = abs(moved - newest) - abs(moved - reading)
+        state[READ_GAIN] += (gain - state[READ_GAIN]) * max(1 / (1 + state[COUNT]), FADING)
     # As wrong as the blend would have been with what is known of the forecasters now.
     blended = _blended(kept, state)
     state[COUNT] += 1
@@ -367,17 +375,19 @@ def _within(value: float, lower: float, upper: float) -> float:
 
 
 @entry(
-    "Tuple((float64[:, :, ::1], float64[:, :, ::1], int64[:, ::1], float64[:, ::1]))(int64, float64[::1],"
-    " float64[::1], float64[:, ::1], float64[:, ::1], float64[:, ::1], float64[:, ::1], int64[::1],"
-    " float64[:, :, ::1], boolean[:, :, :], float64[:, :, ::1])"
+    "Tuple((float64[:, :, ::1], float64[:, ::1], float64[:, :, ::1], int64[:, ::1], float64[:, ::1]))(int64,"
+    " float64[::1], float64[::1], float64[:, ::1], float64[:, ::1], float64[:, ::1], float64[:, ::1],"
+    " int64[::1], float64[:, :, ::1], boolean[:, :, :], float64[:, :, ::1])"
 )
 def _forecast(
     now_ms: int, ahead_s: Floats, overlap: Floats, holt: Floats, before: Floats, recent: Floats,
     bounds: Floats, cyclic: Ints, seasonal: Floats, worth: Bools, state: Floats,
-) -> tuple[Floats, Floats, Ints, Floats]:  # fmt: skip
-    """See ``Horizons.forecast``; before what that returns, what is to be kept."""
+) -> tuple[Floats, Floats, Floats, Ints, Floats]:  # fmt: skip
+    """See ``Horizons.forecast``; before what that returns, what is to be kept, and the values that
+    persistence tells."""
     horizons, n = ahead_s.size, holt.shape[1]
     kept, points = np.full((horizons, KEPT, n), np.nan), np.full((3, horizons, n), np.nan)
+    lasts = np.full((horizons, n), np.nan)
     now, methods = np.full((2, n), np.nan), np.zeros((horizons, n), np.int64)
     medians = np.empty(len(MEDIANS_OF))
     _keep_seasonal(kept, cyclic, seasonal)
@@ -388,7 +398,6 @@ def _forecast(
         known, announced = is_known(now_ms, holt[:, column]), np.isfinite(left_s) and np.isfinite(capacity)
         level, slope = recent[0, column], recent[1, column]
         trend, age_s = recent[2, column], recent[3, column]
-        newest = holt[NEWEST, column]
         if resolution > 0 and not holt[FINE, column] > 0:
             resolution = max(resolution, WHOLE)
         if announced:
@@ -403,7 +412,9 @@ def _forecast(
                 expect(ahead_s[row], unseen_s, holt[:, column], models)
                 models[MEDIANS] = medians
             models[LINE] = level + slope * ahead_s[row]
+            newest = holt[READ if of_it[READ_GAIN] > MARGIN * of_it[0] else NEWEST, column]
             models[:MODELS] -= newest
+            models[READING], lasts[row, column] = holt[READ, column] - newest, newest
             if not (known and ahead_s[row] <= YOUNG * age_s and unseen_s <= ahead_s[row]):
                 continue
             latest = before[-1 - max(int(np.ceil(ahead_s[row] / STEPPED_S)), 1) :, column]
@@ -418,7 +429,7 @@ def _forecast(
             methods[row, column], points[0, row, column] = method, value
             points[1, row, column] = _within(low, lower, upper)
             points[2, row, column] = _within(high, lower, upper)
-    return kept, points, methods, now
+    return kept, lasts, points, methods, now
 
 
 _NO_COLUMNS: Ints = np.zeros(0, np.int64)
@@ -501,14 +512,14 @@ class Horizons:
         worth = _worth(self._overlap, self._state)
         self._before[:-1] = self._before[1:]
         seen = (holt.state[COUNTED] > 0) & (holt.state[SEEN_MS] >= ts_ms - RESET_MS)
-        self._before[-1] = np.where(seen, holt.state[NEWEST], np.nan)
-        kept, points, methods, now = _forecast(
+        self._before[-1] = np.where(seen, holt.state[READ], np.nan)
+        kept, lasts, points, methods, now = _forecast(
             ts_ms, self._ahead_s, self._overlap, holt.state, self._before, recent, bounds, columns, ahead,
             worth, self._state,
         )  # fmt: skip
-        for of_it, forecasts in zip(kept, self._kept, strict=True):
+        for of_it, then, forecasts in zip(kept, lasts, self._kept, strict=True):
             if forecasts.has_room(ts_ms):
-                forecasts.put(ts_ms, holt.state[NEWEST], of_it)
+                forecasts.put(ts_ms, then, of_it)
         self._plan()
         return points, methods, now
 
@@ -533,7 +544,7 @@ class Horizons:
         state[:, :MODELS] = np.maximum(state[:, :MODELS], self._state[earlier, :MODELS])
         return _forecast(
             ts_ms, ahead_s, overlap, holt.state, self._before, recent, bounds, columns, ahead, worth, state
-        )[1]
+        )[2]
 
     def snapshot(self) -> dict[str, Any]:
         """Return plain data."""

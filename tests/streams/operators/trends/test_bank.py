@@ -167,16 +167,34 @@ def test_intervals_hold_what_is_read_where_values_are_means(tick_s: float, every
     """Where ticks are three seconds apart, that before the forecast's moment is the nearest. ``every``,
     ``nearest``: ticks between two forecasts, and to the one nearest to ten seconds later."""
     means, readings = np.full((900, 20), 50.0), 50 + 10 * noise(900, 20)
-    bank, inside = TrendBank(20), []
+    bank, inside, off = TrendBank(20), [], []
     for tick in range(890):
         row = slice(tick, tick + 1)
         bank.extend(np.array([START_MS + round(1000 * tick_s * tick)]), means[row], readings[row])
         if tick % every == 0:
             forecast, later = bank.forecast(), readings[tick + nearest]
             if tick >= 300:
-                assert forecast.value[0] == pytest.approx(50)
+                off.append(abs(forecast.value[0] - 50))
                 inside.append((forecast.p05[0] <= later) & (later <= forecast.p95[0]))
+    assert np.mean(off) < 0.5, "the mean is nearer to what will be read than what was read"
     assert 0.86 < np.mean(inside) < 0.95
+
+
+def test_persistence_tells_what_was_read_where_the_mean_of_a_tick_is_far_from_it() -> None:
+    """GPUs that pause for one second of six: the mean of a tick is that of the second before it was read."""
+    readings = np.where(np.arange(901) % 6 == 5, 5.0, 100.0)
+    means = np.where(np.arange(901) % 6 == 0, 21.0, 100.0)
+    steady = 50 + 10 * noise(901, 1)[:, 0]
+    bank, columns = TrendBank(2), np.column_stack((means, np.full(901, 50.0)))
+    for tick in range(901):
+        rows = slice(tick, tick + 1)
+        read = np.array([[readings[tick], steady[tick]]])
+        bank.extend(np.array([START_MS + 1000 * tick]), columns[rows], read)
+        if tick % 10 == 0:
+            forecast = bank.forecast()
+            if tick >= 600:
+                assert forecast.value[1, 0] == readings[tick]
+                assert forecast.value[1, 1] == pytest.approx(50), "a mean is nearer than what is noise"
 
 
 def test_the_blend_is_told_where_it_was_better_than_persistence_and_else_persistence() -> None:

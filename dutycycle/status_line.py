@@ -32,7 +32,11 @@ class StatusLine:
         self._due_s = now_s + self._every_s
         self._shown = True
         shown = text if isinstance(text, str) else text()
-        self._write(f"\r{shown[: self._room()]}\033[K")
+        room = None  # how many letters do not wrap, as far as that is known
+        with suppress(OSError):
+            if columns := os.get_terminal_size(self._out.fileno()).columns:
+                room = columns - 1
+        self._write(f"\r{shown[:room]}\033[K")
 
     def line(self, text: str) -> None:
         """Write a line that stays."""
@@ -50,13 +54,6 @@ class StatusLine:
         if self._shown:
             self._shown = False
             self._write("\r\033[K")
-
-    def _room(self) -> int | None:
-        """Return how many letters do not wrap; None where that is not known."""
-        with suppress(OSError):
-            if columns := os.get_terminal_size(self._out.fileno()).columns:
-                return columns - 1
-        return None
 
     def _write(self, text: str) -> None:
         self._out.write(text)

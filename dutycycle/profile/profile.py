@@ -18,14 +18,14 @@ def read(path: Path, progress: Callable[[str], None] = lambda _: None) -> Profil
     A Chrome trace is first written to a database in the folder for temporary files, about as large as itself.
     """
     if not chrome.is_trace(path):
-        return _of_export(Export(path, progress), path, None, [])
+        return _of_export(Export(path, progress), path, None)
     with temporary_folder() as folder:
         database = folder / "trace.sqlite"
         made = chrome.convert(path, database, progress)
-        return _of_export(Export(database, progress), path, made, made.notes)
+        return _of_export(Export(database, progress), path, made)
 
 
-def _of_export(export: Export, path: Path, made: chrome.ChromeProfile | None, notes: list[str]) -> Profile:
+def _of_export(export: Export, path: Path, made: chrome.ChromeProfile | None) -> Profile:
     try:
         timeline = ProfileTimeline()
         timeline.read(export)
@@ -46,7 +46,7 @@ def _of_export(export: Export, path: Path, made: chrome.ChromeProfile | None, no
         gpus = {f"{id_} {models.get(id_, '')}".strip(): gpu for id_, gpu in sorted(timeline.gpus.items())}
         summaries = statistics.tables_of(export, calls, kernels, _RANGES[made is not None])
         tables = [*verdict.time_of(gpus), verdict.families(kernels), *summaries]
-        notes = list(notes)
+        notes = [] if made is None else list(made.notes)
         for table, count in export.untimed.items():
             notes.append(f"{count} rows of {table} have no time or no GPU, and are left out")
         for table, what in export.missing:

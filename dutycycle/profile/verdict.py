@@ -187,7 +187,16 @@ def advice(bottleneck: str, of: Mapping[str, Number]) -> str | None:
     elif bottleneck in _SAYS:
         sentence = _SAYS[bottleneck].format_map({name: f"{value:g}" for name, value in of.items()})
     elif bottleneck == UNKNOWN_BOTTLENECK and of:
-        sentence = _unknown(of)
+        late = of["wait_host_pct"] + of["wait_unexplained_pct"]
+        sentence = (
+            f"for {late:g} % of the time the GPU waits for a host that does something else: look for it in "
+            "the ranges, or with a sampling profiler such as py-spy"
+        )
+        if of["wait_queued_pct"] > late:
+            sentence = (
+                f"for {of['wait_queued_pct']:g} % of the time work is queued, and the GPU does not begin it: "
+                "look for waits between streams, or use fewer and larger kernels"
+            )
     else:
         sentence = advice_of(bottleneck, "", of) or ""
     if of.get("pageable_pct", 0) >= _PAGEABLE_PCT and bottleneck in ("input", "synchronization"):
@@ -196,19 +205,6 @@ def advice(bottleneck: str, of: Mapping[str, Number]) -> str | None:
         )
         sentence += " (pin_memory=True) and copy with non_blocking=True"
     return sentence or None
-
-
-def _unknown(of: Mapping[str, Number]) -> str:
-    late = of["wait_host_pct"] + of["wait_unexplained_pct"]
-    if of["wait_queued_pct"] > late:
-        return (
-            f"for {of['wait_queued_pct']:g} % of the time work is queued, and the GPU does not begin it: "
-            "look for waits between streams, or use fewer and larger kernels"
-        )
-    return (
-        f"for {late:g} % of the time the GPU waits for a host that does something else: look for it in the "
-        "ranges, or with a sampling profiler such as py-spy"
-    )
 
 
 _SAYS = {

@@ -1,10 +1,11 @@
 """Chooses what of a trace a report is about: everything, one job, or one pod."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dutycycle.contract.errors import NotMeasuredError
-from dutycycle.contract.records.pods import JobRef, Pod
+from dutycycle.contract.records.pods import Pod
 from dutycycle.report.gather import Gathered, GpuKey, Plain, TracedGpu
 from dutycycle.traces.frames import Frame, FrameTicks
 from dutycycle.traces.subject import NAMED, TraceSubject, qualified, subject_of
@@ -89,13 +90,12 @@ def view_of(gathered: Gathered, *, job: str | None = None, pod: str | None = Non
 
 
 def _everything(gathered: Gathered, first_ms: int, last_ms: int) -> View:
-    users = {uid for gpu in gathered.gpus.values() for uid in gpu.users}
-    named = {f"pod/{uid}": _named(gathered, uid) for uid in sorted(users)}
-    jobs = {ref.uid: ref for uid in users if (ref := _job(gathered, uid)) is not None}
-    several = {
-        uid: ref for uid, ref in jobs.items() if sum(_job_uid(gathered, user) == uid for user in users) > 1
-    }
-    subjects = {f"job/{uid}": f"job {ref.name}" for uid, ref in several.items()} | named
+    users = sorted({uid for gpu in gathered.gpus.values() for uid in gpu.users})
+    known = gathered.identities
+    jobs = {uid: ref for uid in users if uid in known and (ref := known[uid].job) is not None}
+    pods_of = Counter(ref.uid for ref in jobs.values())
+    subjects = {f"job/{ref.uid}": f"job {ref.name}" for ref in jobs.values() if pods_of[ref.uid] > 1}
+    subjects |= {f"pod/{uid}": _named(gathered, uid) for uid in users}
     nodes = sorted({key[0] for key in gathered.gpus} | set(gathered.hosts))
     return View(
         title=", ".join(nodes[:NAMED]) + (" …" if len(nodes) > NAMED else ""),
@@ -110,7 +110,7 @@ def _everything(gathered: Gathered, first_ms: int, last_ms: int) -> View:
         hosts=_host_views(gathered, nodes, first_ms, last_ms),
         subjects=subjects,
         others=[],
-        is_of_one=len({_job_uid(gathered, uid) or uid for uid in users}) <= 1,
+        is_of_one=len({jobs[uid].uid if uid in jobs else uid for uid in users}) <= 1,
         slices=_slices_of(gathered.gpus.values(), None, first_ms, last_ms),
     )
 
@@ -229,16 +229,6 @@ def _host_views(gathered: Gathered, nodes: Iterable[str], first_ms: int, last_ms
 
 def _replica(pod: Pod) -> int:
     return pod.job.replica if pod.job is not None and pod.job.replica is not None else -1
-
-
-def _job(gathered: Gathered, uid: str) -> JobRef | None:
-    pod = gathered.identities.get(uid)
-    return pod.job if pod is not None else None
-
-
-def _job_uid(gathered: Gathered, uid: str) -> str | None:
-    ref = _job(gathered, uid)
-    return ref.uid if ref is not None else None
 
 
 def _named(gathered: Gathered, uid: str) -> str:

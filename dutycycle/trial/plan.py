@@ -1,7 +1,7 @@
 """Plans which trials there are, and which of them the budget allows. Pure."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 
 from dutycycle.contract.errors import SettingError
 from dutycycle.trial.options import NodeLabel, TrialOptions
@@ -53,7 +53,15 @@ class Plan:
 
 def plan_of(template: JobTemplate, options: TrialOptions) -> Plan:
     """Raises ``SettingError`` where the budget is too small for a single trial."""
-    every = sorted(_variants(template, options), key=lambda variant: (variant.total, variant.pods))
+    wanted = product(
+        options.gpus or (template.gpus,), options.pods or (template.pods,), options.placements or (None,),
+        options.gpu_models or (None,),
+    )  # fmt: skip
+    # Each once: of a single pod there is nothing to place.
+    variants = dict.fromkeys(
+        Variant(gpus, pods, placement if pods > 1 else None, model) for gpus, pods, placement, model in wanted
+    )
+    every = sorted(variants, key=lambda variant: (variant.total, variant.pods))
     notes = []
     if len(options.placements) > 1 and any(variant.pods == 1 for variant in every):
         notes.append("one pod has one node: packed and spread are the same for it, and it runs once")
@@ -75,16 +83,3 @@ def plan_of(template: JobTemplate, options: TrialOptions) -> Plan:
             f"{short_duration(options.for_s)} takes {least.minutes(options.for_s):g}"
         )
     return Plan(tuple(kept), tuple(notes))
-
-
-def _variants(template: JobTemplate, options: TrialOptions) -> Iterator[Variant]:
-    """Yield each once. Of a single pod there is nothing to place."""
-    seen = set()
-    for gpus in options.gpus or (template.gpus,):
-        for pods in options.pods or (template.pods,):
-            for placement in options.placements or (None,):
-                for model in options.gpu_models or (None,):
-                    variant = Variant(gpus, pods, placement if pods > 1 else None, model)
-                    if variant not in seen:
-                        seen.add(variant)
-                        yield variant

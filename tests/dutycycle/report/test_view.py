@@ -60,6 +60,17 @@ def test_without_a_name_everything_is_shown() -> None:
     assert list(view.subjects) == ["job/u-bert", "pod/p1", "pod/p2", "pod/p3"]
 
 
+def test_jobs_have_an_order_that_is_the_same_each_time() -> None:
+    """The first of them stands at the top of the report."""
+    jobs = [f"j{number}" for number in range(8)]
+    pods = [
+        pod(f"{job}-{replica}", f"{job}-{replica}", "a", job, replica) for job in jobs for replica in (0, 1)
+    ]
+    users = {f"g{at}": [f"{job}-0", f"{job}-1"] for at, job in enumerate(jobs)}
+    subjects = list(view_of(given(*pods, gpus("a", 0, **users))).subjects)
+    assert subjects[: len(jobs)] == [f"job/u-{job}" for job in jobs]
+
+
 def test_all_may_be_of_one_job_or_of_several() -> None:
     of_one = given(
         pod("p1", "bert-0", "a", "bert", 0), pod("p2", "bert-1", "b", "bert", 1),

@@ -5,6 +5,7 @@ model.fit(..., callbacks=[StepTimes(batch_size=32)])
 """
 
 import threading
+from contextlib import suppress
 from typing import Any
 
 from dutycycle.callbacks.reporter import StepReporter
@@ -71,18 +72,12 @@ class StepTimes(Callback):  # type: ignore[misc]
         self._steps += steps
         if not self._described:  # before the first batch a model may have no parameters
             self._described = True
-            self._reporter.describe(**_facts(self.model), batch_size=self._batch_size)
+            dtype = getattr(getattr(self.model, "dtype_policy", None), "name", None)
+            facts: dict[str, Any] = {"model": type(self.model).__name__, "dtype": dtype}
+            with suppress(ValueError):  # a model that is not built
+                facts["parameters"] = self.model.count_params()
+            self._reporter.describe(**facts, batch_size=self._batch_size)
         samples = None if self._batch_size is None else steps * self._batch_size
         scale = getattr(getattr(self.model, "optimizer", None), "dynamic_scale", None)
         scaler = None if scale is None else lambda: scale
         self._reporter.step(steps=steps, samples=samples, number=self._steps, scaler=scaler)
-
-
-def _facts(model: Any) -> dict[str, Any]:
-    policy = getattr(model, "dtype_policy", None)
-    facts = {"model": type(model).__name__, "dtype": getattr(policy, "name", None)}
-    try:
-        facts["parameters"] = model.count_params()
-    except ValueError:  # a model that is not built
-        return facts
-    return facts

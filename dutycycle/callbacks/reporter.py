@@ -114,19 +114,15 @@ class StepReporter:
         if self.unsent:
             report["unsent"] = self.unsent
         # Numbers of NumPy, as a search for a batch size gives them, are no numbers for JSON.
-        if self._send(json.dumps(report, default=int).encode()):
-            self._steps, self._seconds, self._longest_s, self._samples = 0, 0.0, 0.0, None
-
-    def _send(self, data: bytes) -> bool:
         try:
             if self._socket is None:
                 self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
             # By the path each time: a collector that was started again has a new socket there.
-            self._socket.sendto(data, self._path)
+            self._socket.sendto(json.dumps(report, default=int).encode(), self._path)
         except OSError:  # nobody listens, or not fast enough: that is no concern of the training
             self.unsent += 1
-            return False
-        return True
+        else:
+            self._steps, self._seconds, self._longest_s, self._samples = 0, 0.0, 0.0, None
 
 
 def _of_model(model: object) -> dict[str, Any]:

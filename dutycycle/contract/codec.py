@@ -73,19 +73,14 @@ def _first(value: Any, is_wrong: Callable[[Any], bool]) -> str | None:
     """Return the path to the first value, or key of an object, that is wrong."""
     if is_wrong(value):
         return ""
-    return next(
-        (at + path for at, part in _parts(value) if (path := _first(part, is_wrong)) is not None), None
-    )
-
-
-def _parts(value: Any) -> Iterable[tuple[str, Any]]:
+    parts: Iterable[tuple[str, Any]] = ()
     if isinstance(value, msgspec.Struct):
-        return ((f".{name}", getattr(value, name)) for name in value.__struct_fields__)
-    if isinstance(value, Mapping):
-        return (("[...]", part) for part in chain(value, value.values()))
-    if isinstance(value, list | tuple):
-        return ((f"[{at}]", part) for at, part in enumerate(value))
-    return ()
+        parts = ((f".{name}", getattr(value, name)) for name in value.__struct_fields__)
+    elif isinstance(value, Mapping):
+        parts = (("[...]", part) for part in chain(value, value.values()))
+    elif isinstance(value, list | tuple):
+        parts = ((f"[{at}]", part) for at, part in enumerate(value))
+    return next((at + path for at, part in parts if (path := _first(part, is_wrong)) is not None), None)
 
 
 def to_plain(record: Any) -> Any:

@@ -5,7 +5,6 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import isfinite
 from typing import Any, NamedTuple, Protocol
 
 from collectors.rates import Rate
@@ -168,14 +167,6 @@ class Reader(Protocol):
     def read_rows(self, line: str) -> list[Row]:
         """Give the rows of a line; none for a heading or a blank line. Raises ``ValueError``."""
         ...
-
-
-def read_number(text: str) -> int | float:
-    """Read a finite number, whole where it is written so. Raises ``ValueError``."""
-    value = float(text)
-    if not isfinite(value):
-        raise ValueError(f"{text!r} is no number")
-    return int(value) if value.is_integer() else value
 
 
 def is_measured(text: str) -> bool:

@@ -170,8 +170,19 @@ class Consumer:
         places = list(self._driver.assignment())
         if whole := [place for place in places if self._starts[place.topic] == "beginning"]:
             await self._driver.seek_to_beginning(*whole)
-        for ts_ms in set(self._least_ms.values()):
-            await self._seek_time([place for place in places if self._starts[place.topic] == ts_ms], ts_ms)
+        at_a_time = [place for place in places if isinstance(self._starts[place.topic], int)]
+        if at_a_time:
+            times = {place: self._starts[place.topic] for place in at_a_time}
+            offsets = await self._driver.offsets_for_times(times)
+            begins = await self._driver.beginning_offsets(at_a_time)
+            ends = await self._driver.end_offsets(at_a_time)
+            for place in at_a_time:
+                if offsets[place]:
+                    self._driver.seek(place, offsets[place].offset)
+                # "Nothing so late" is also what the embedded broker says, which cannot look for a time. What
+                # it can hold is read through instead; ``take`` leaves out what is too early.
+                elif ends[place] - begins[place] > _READ_THROUGH:
+                    self._driver.seek(place, ends[place])
         if self._at:
             await self._seek_offsets(places)
         for place in places:  # settles where "end" is now, not at some later fetch
@@ -188,15 +199,3 @@ class Consumer:
                 self._driver.seek(place, begins[place])
             elif self._starts[place.topic] == "end" or wanted > await self._driver.position(place):
                 self._driver.seek(place, max(wanted, begins[place]))
-
-    async def _seek_time(self, places: list[Any], ts_ms: int) -> None:
-        offsets = await self._driver.offsets_for_times(dict.fromkeys(places, ts_ms))
-        begins = await self._driver.beginning_offsets(places)
-        ends = await self._driver.end_offsets(places)
-        for place in places:
-            if offsets[place]:
-                self._driver.seek(place, offsets[place].offset)
-            # "Nothing so late" is also what the embedded broker says, which cannot look for a time. What it
-            # can hold is read through instead; ``take`` leaves out what is too early.
-            elif ends[place] - begins[place] > _READ_THROUGH:
-                self._driver.seek(place, ends[place])

@@ -14,7 +14,6 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from hashlib import sha256
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import urlsplit
@@ -22,6 +21,7 @@ from urllib.parse import urlsplit
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.kafka.clients import new_admin, translated
 from dutycycle.kafka.errors import BrokerError, BrokerRefusedError
+from dutycycle.telemetry.metrics import release
 
 _PREFIX = "dutycycle "
 _RELEASE = "release"
@@ -36,7 +36,7 @@ def name_protocol(settings: Settings, names: Iterable[str]) -> str:
 
     A secret is there by a digest. A SQLite file is another one on each host.
     """
-    terms: dict[str, Any] = {_RELEASE: _release()}
+    terms: dict[str, Any] = {_RELEASE: release()}
     wanted = set(names)
     for setting in fields(Settings):
         value = getattr(settings, setting.name)
@@ -49,13 +49,6 @@ def name_protocol(settings: Settings, names: Iterable[str]) -> str:
             value = f"#{sha256(f'{value}{where}'.encode()).hexdigest()[:8]}"
         terms[setting.name] = value
     return _PREFIX + json.dumps(terms, default=str)
-
-
-def _release() -> str:
-    try:
-        return version("dutycycle")
-    except PackageNotFoundError:  # run from a folder of sources
-        return "unknown"
 
 
 class NamedProtocol:
@@ -120,11 +113,12 @@ def describe_difference(theirs: str, ours: str) -> str:
     if not theirs.startswith(_PREFIX):
         return f"another program uses this consumer group, with the protocol {theirs!r}: stop it, {end}"
     there, here = _terms(theirs), _terms(ours)
-    differences = [
-        f"{_term(name)} {there.get(name, 'the default')} (here {here.get(name, 'the default')})"
-        for name in {**there, **here}
-        if there.get(name) != here.get(name)
-    ]
+    differences = []
+    for name in {**there, **here}:
+        if there.get(name) != here.get(name):
+            term = name if name == _RELEASE else f"DUTYCYCLE_{name.upper()}"
+            values = f"{there.get(name, 'the default')} (here {here.get(name, 'the default')})"
+            differences.append(f"{term} {values}")
     return (
         f"its workers have {', '.join(differences)}, and all workers of a group must have the same: "
         f"stop those first, {end}"
@@ -134,7 +128,3 @@ def describe_difference(theirs: str, ours: str) -> str:
 def _terms(protocol: str) -> Mapping[str, Any]:
     terms: Mapping[str, Any] = json.loads(protocol.removeprefix(_PREFIX))
     return terms
-
-
-def _term(name: str) -> str:
-    return name if name == _RELEASE else f"DUTYCYCLE_{name.upper()}"

@@ -73,12 +73,14 @@ class ConfigSource:
     def read(self) -> Access:
         """Read the files as they are now; a credential helper is run and waited for. Raises
         ``UnusableConfigError``."""
-        with _in_one_line(self.name):
+        try:
             if self.kubeconfig is None:
                 access = _of_service_account(self.service_account)
             else:
                 access = _of_kubeconfig(self.kubeconfig, self.context)
-            return replace(access, act_as=self.act_as)
+        except Exception as error:  # the library lets through what YAML, base64 and files raise
+            raise UnusableConfigError(f"{self.name}: {_one_line(error)}") from error
+        return replace(access, act_as=self.act_as)
 
 
 def of_service(mode: str) -> ConfigSource | None:
@@ -187,14 +189,6 @@ def _trusting(authority: str | None) -> ssl.SSLContext:
 def _exists(files: str) -> bool:
     """Tell whether any of the files does: the library then reads that one."""
     return any(Path(path).expanduser().exists() for path in files.split(os.pathsep) if path)
-
-
-@contextmanager
-def _in_one_line(name: str) -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:  # the library lets through what YAML, base64 and files raise
-        raise UnusableConfigError(f"{name}: {_one_line(error)}") from error
 
 
 def _one_line(what: object) -> str:

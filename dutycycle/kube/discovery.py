@@ -6,6 +6,7 @@ the same group is used: objects are the same in all of them.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 from urllib.parse import quote
@@ -107,19 +108,18 @@ class Kinds:
         first: dict[tuple[str, str], Kind] = {}
         for root in ("/api", "/apis"):
             answer = await self._get(root, accept=AGGREGATED)
-            kinds = list(_aggregated(answer)) if "items" in answer else await self._one_by_one(answer)
+            kinds = list(_aggregated(answer)) if "items" in answer else []
+            # An older server tells its versions, and the kinds of one at a time.
+            versions: list[str] = list(answer.get("versions") or ())
+            for group in answer.get("groups") or ():
+                preferred = group["preferredVersion"]["groupVersion"]
+                versions += [preferred, *(version for version in _versions(group) if version != preferred)]
+            for version in versions:
+                kinds += (await self._of_version(version)).values()
             for kind in kinds:
                 first.setdefault((kind.group, kind.name), kind)
                 self._served.setdefault(kind.api_version, {})[kind.name] = kind
         return tuple(first.values())
-
-    async def _one_by_one(self, answer: Mapping[str, Any]) -> list[Kind]:
-        """Return the kinds of an older server, version by version."""
-        versions: list[str] = list(answer.get("versions") or ())
-        for group in answer.get("groups") or ():
-            preferred = group["preferredVersion"]["groupVersion"]
-            versions += [preferred, *(version for version in _versions(group) if version != preferred)]
-        return [kind for version in versions for kind in (await self._of_version(version)).values()]
 
     async def _of_version(self, api_version: str) -> dict[str, Kind]:
         """Return all kinds of a version, by name; none where it is not served. Asked once, if it has some."""
@@ -128,7 +128,14 @@ class Kinds:
                 answer = await self._get(version_path(api_version))
             except GoneError:
                 return {}
-            kinds = {kind.name: kind for kind in _listed(api_version, answer)}
+            # A name with a slash is a part of an object, such as ``pods/status``.
+            kinds = {
+                resource["kind"]: Kind(
+                    api_version, resource["kind"], resource["name"], bool(resource["namespaced"]),
+                    *_verbs_and_names(resource),
+                )
+                for resource in answer.get("resources") or () if "/" not in resource["name"]
+            }  # fmt: skip
             if not kinds:
                 return {}
             self._served[api_version] = kinds
@@ -136,37 +143,21 @@ class Kinds:
 
     async def _of_another_version(self, api_version: str, kind: str) -> Kind:
         self._served.pop(api_version, None)  # it may be installed a moment later
-        group, slash, _ = api_version.rpartition("/")
-        for other in await self._versions_of(group) if slash else ():
+        group = api_version.rpartition("/")[0]
+        versions: list[str] = []
+        if group:
+            with suppress(GoneError):
+                versions = _versions(await self._get(f"/apis/{group}"))
+        for other in versions:
             if other != api_version and kind in (kinds := await self._of_version(other)):
                 self._elsewhere[api_version, kind] = kinds[kind]
                 return kinds[kind]
         self._missing[api_version, kind] = self._clock() + MISSING_S
         raise NoKindError(f"{api_version} has no kind {kind}")
 
-    async def _versions_of(self, group: str) -> list[str]:
-        try:
-            return _versions(await self._get(f"/apis/{group}"))
-        except GoneError:
-            return []
-
 
 def _versions(group: Mapping[str, Any]) -> list[str]:
     return [version["groupVersion"] for version in group.get("versions") or ()]
-
-
-def _listed(api_version: str, answer: Mapping[str, Any]) -> Iterator[Kind]:
-    """Yield the kinds of an ``APIResourceList``. A name with a slash is a part of an object, such as
-    ``pods/status``."""
-    for resource in answer.get("resources") or ():
-        if "/" not in resource["name"]:
-            yield Kind(
-                api_version,
-                resource["kind"],
-                resource["name"],
-                bool(resource["namespaced"]),
-                *_verbs_and_names(resource),
-            )
 
 
 def _aggregated(answer: Mapping[str, Any]) -> Iterator[Kind]:

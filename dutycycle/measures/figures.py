@@ -10,7 +10,7 @@ import numpy as np
 from dutycycle.contract.catalogue import GPU_ROWS, unit_of
 from dutycycle.contract.units import sum_of_known
 from dutycycle.measures.noise import blocks_of, error_of_max, error_of_mean
-from dutycycle.measures.steps import WORK, Measure, relative_error, step_measures
+from dutycycle.measures.steps import WORK, Measure, product, relative_error, step_measures
 from dutycycle.report.charts.inside import layers_of
 from dutycycle.report.facts import joules_text, of_peak, seconds_text
 from dutycycle.report.page import Report
@@ -167,7 +167,7 @@ class _GriddedRun:
     def _of_machines(self) -> Iterator[tuple[str, Measure]]:
         view, of = self._view, self._view.machines
         if (cpu := self._mean(of, "cpu_util_pct", summed=True)) is not None:
-            yield "cpu_cores", _times(cpu, 0.01)
+            yield "cpu_cores", product(cpu, Measure(0.01, 0.0))
         if (memory := self._max(of, "mem_used_bytes")) is not None:
             yield "mem_bytes", memory
         disk = "io" if view.pods else "disk"
@@ -214,7 +214,3 @@ def _amount(ticks: FrameTicks, column: str) -> float | None:
     its mean. None where it was never measured."""
     mean = ticks.mean(column)
     return None if mean is None else mean * (ticks.life[1] - ticks.life[0]) / 1000
-
-
-def _times(measure: Measure, factor: float) -> Measure:
-    return Measure(measure.value * factor, None if measure.error is None else measure.error * factor)

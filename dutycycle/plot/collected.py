@@ -2,7 +2,7 @@
 wanted."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
@@ -114,10 +114,13 @@ class CollectedSeries:
             if not any(fnmatchcase(name, pattern) for name in self.metrics):
                 known = sorted(map(self._called, self.metrics))
                 raise DutycycleError(f"no subject {pattern}; there are {listed(known, _NAMED)}")
-        subjects_by_metric = {metric: [*self._having(metric)] for metric in self.wanted.metrics}
-        metrics = {
-            metric for subject in self.metrics if self.is_subject(subject) for metric in self.metrics[subject]
+        places = {*self.samples, *self.windows, *self.forecasts}
+        wanted = [subject for subject in sorted(self.metrics) if self.is_subject(subject)]
+        subjects_by_metric = {
+            metric: [subject for subject in wanted if (subject, metric) in places]
+            for metric in self.wanted.metrics
         }
+        metrics = {metric for subject in wanted for metric in self.metrics[subject]}
         there = f"there are {', '.join(sorted(metrics))}"
         if not subjects_by_metric:
             raise DutycycleError(f"give --metric; {there}")
@@ -140,14 +143,6 @@ class CollectedSeries:
             f"not {listed(sorted(map(self._called, more)), _NAMED)}; choose by --subject"
             for metric, more in self.left_out.items()
         ]
-
-    def _having(self, metric: str) -> Iterator[str]:
-        places = {*self.samples, *self.windows, *self.forecasts}
-        return (
-            subject
-            for subject in sorted(self.metrics)
-            if self.is_subject(subject) and (subject, metric) in places
-        )
 
     def named(self, pod: Pod) -> None:
         """Take who a pod is."""

@@ -1,6 +1,6 @@
 """Reads tables for a picture: samples of GPUs and nodes, windows of all, cycles and forecasts."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
@@ -20,11 +20,18 @@ def read_tables(folder: Path, collected: CollectedSeries, progress: Callable[[in
     count = 0
     for pod in pods_in(folder):
         collected.named(pod)
-    for take, rows in _parts(folder):
-        for row in rows:
-            take(collected, row)
-        count += len(rows)
-        progress(count)
+    of_gpus = ("node", "uuid", "ts", "interval_ms", "util_burst", "power_burst", *GPU_METRICS)
+    of_hosts = ("node", "ts", *(f"host_{name}" for name in HOST_METRICS))
+    for take, topic, columns in (
+        (_take_gpu, "nvml-samples", of_gpus),
+        (_take_host, "cgroup-samples", of_hosts),
+        *((take, topic, columns) for topic, (take, columns) in DERIVED.items()),
+    ):
+        for rows in batches(folder, topic, columns):
+            for row in rows:
+                take(collected, row)
+            count += len(rows)
+            progress(count)
 
 
 def pods_in(folder: Path) -> list[Pod]:
@@ -38,37 +45,21 @@ def pods_in(folder: Path) -> list[Pod]:
     return pods
 
 
-def _parts(folder: Path) -> Iterator[tuple[Callable[[CollectedSeries, Row], None], list[Row]]]:
-    of_gpus = ("node", "uuid", "ts", "interval_ms", "util_burst", "power_burst", *GPU_METRICS)
-    of_hosts = ("node", "ts", *(f"host_{name}" for name in HOST_METRICS))
-    for take, topic, columns in (
-        (_take_gpu, "nvml-samples", of_gpus),
-        (_take_host, "cgroup-samples", of_hosts),
-        *((take, topic, columns) for topic, (take, columns) in DERIVED.items()),
-    ):
-        for rows in batches(folder, topic, columns):
-            yield take, rows
-
-
 def _take_gpu(collected: CollectedSeries, row: Row) -> None:
     if row["uuid"] is None:
         return
     subject = gpu_subject(row["node"], row["uuid"]).key
     if collected.is_subject(subject):
-        row |= _means(row)
+        # As of a trace, the means of the driver's samples in the tick are drawn.
+        named = ("uuid", "gpu_util_pct", "power_w", "util_burst", "power_burst")
+        (gpu,) = with_means(
+            NvmlSample(
+                node=row["node"], collector="", seq=0, ts_ms=_ms(row["ts"]), interval_ms=row["interval_ms"],
+                gpus=(Gpu(index=0, **{name: row[name] for name in named}),),
+            )
+        ).gpus  # fmt: skip
+        row |= {"gpu_util_pct": gpu.gpu_util_pct, "power_w": gpu.power_w}
     _sample(collected, subject, row, {name: name for name in GPU_METRICS})
-
-
-def _means(row: Row) -> Row:
-    """Return of a GPU's row what is drawn of its trace: the means of the driver's samples in the tick."""
-    named = ("uuid", "gpu_util_pct", "power_w", "util_burst", "power_burst")
-    (gpu,) = with_means(
-        NvmlSample(
-            node=row["node"], collector="", seq=0, ts_ms=_ms(row["ts"]), interval_ms=row["interval_ms"],
-            gpus=(Gpu(index=0, **{name: row[name] for name in named}),),
-        )
-    ).gpus  # fmt: skip
-    return {"gpu_util_pct": gpu.gpu_util_pct, "power_w": gpu.power_w}
 
 
 def _take_host(collected: CollectedSeries, row: Row) -> None:

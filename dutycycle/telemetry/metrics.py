@@ -8,6 +8,7 @@ the scrape (``Metrics.read``): an increment of prometheus_client costs six times
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from typing import TypeVar
 
 from prometheus_client import (
@@ -196,7 +197,13 @@ class Metrics(Collector):
             for metric, values in read_many():
                 yield family(metric, values)
         for metric, read in list(self._reads.items()):
-            yield family(metric, _value(read))
+            try:
+                answer = read()
+            except Exception:  # noqa: BLE001 - it looks into what other threads change, and is asked again
+                answer = None
+            if not isinstance(answer, Mapping):
+                answer = {} if answer is None else {(): float(answer)}
+            yield family(metric, answer)
 
     def samples(self) -> Iterator[tuple[str, Mapping[str, str], float]]:
         """Yield everything as it is now: name, labels and value of each series."""
@@ -228,11 +235,10 @@ def family(metric: Metric, values: Mapping[Labels, float]) -> Family:
     return family
 
 
-def _value(read: Read) -> Mapping[Labels, float]:
+def release() -> str:
+    """Return the version of Dutycycle that is installed; "unknown" where it is run from a folder of
+    sources."""
     try:
-        values = read()
-    except Exception:  # noqa: BLE001 - it looks into what other threads change; the next scrape asks again
-        return {}
-    if isinstance(values, Mapping):
-        return values
-    return {} if values is None else {(): float(values)}
+        return version("dutycycle")
+    except PackageNotFoundError:
+        return "unknown"

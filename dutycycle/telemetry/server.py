@@ -65,17 +65,12 @@ class HttpPages:
         page = self._pages.get(path)
         if page is None:
             return text(404, "there are " + ", ".join(self._pages))
-        if path == "/metrics" and not self._admits(authorization):
-            return text(401, "give the bearer token of DUTYCYCLE_LISTEN_TOKEN")
+        if path == "/metrics" and self._token is not None:
+            scheme, _, token = authorization.partition(" ")
+            is_right = hmac.compare_digest(token.strip().encode(), self._token.now().encode())
+            if scheme.lower() != "bearer" or not is_right:
+                return text(401, "give the bearer token of DUTYCYCLE_LISTEN_TOKEN")
         return page()
-
-    def _admits(self, authorization: str) -> bool:
-        if self._token is None:
-            return True
-        scheme, _, token = authorization.partition(" ")
-        return scheme.lower() == "bearer" and hmac.compare_digest(
-            token.strip().encode(), self._token.now().encode()
-        )
 
 
 def _verdict(good: str, wrong: str | None) -> HttpAnswer:
@@ -211,7 +206,12 @@ class _Handler(BaseHTTPRequestHandler):
     error_message_format = "%(message)s\n"
 
     def do_GET(self) -> None:
-        self._send(self._page())
+        try:
+            page = self.server.pages.at(self.path, self.headers.get("Authorization") or "")
+        except Exception as error:  # noqa: BLE001 - whoever asks should hear of it
+            _LOG.exception("%s cannot be shown", self.path)
+            page = text(500, f"{type(error).__name__}: {error}")
+        self._send(page)
 
     do_HEAD = do_GET  # noqa: N815 - the base class's name
 
@@ -219,13 +219,6 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(text(405, "GET and HEAD are all that there is"), ("Allow", "GET, HEAD"))
 
     do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_POST  # noqa: N815 - the base class's names
-
-    def _page(self) -> HttpAnswer:
-        try:
-            return self.server.pages.at(self.path, self.headers.get("Authorization") or "")
-        except Exception as error:  # noqa: BLE001 - whoever asks should hear of it
-            _LOG.exception("%s cannot be shown", self.path)
-            return text(500, f"{type(error).__name__}: {error}")
 
     def _send(self, page: HttpAnswer, *more: tuple[str, str]) -> None:
         self.send_response(page.status)

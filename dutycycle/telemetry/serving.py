@@ -3,14 +3,13 @@
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from importlib.metadata import PackageNotFoundError, version
 
 from dutycycle.contract.errors import SettingError
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.telemetry.certificate import Certificate
 from dutycycle.telemetry.endpoint import Address, address_of
 from dutycycle.telemetry.events import Telemetry
-from dutycycle.telemetry.metrics import BUILD_INFO, HEALTHY, READY
+from dutycycle.telemetry.metrics import BUILD_INFO, HEALTHY, READY, release
 from dutycycle.telemetry.server import HttpPages, ListenError, Server
 
 _LOG = logging.getLogger("dutycycle.health")
@@ -30,11 +29,7 @@ async def serving(
     """
     address = address_of(settings.listen, process)
     telemetry.status.alive["event loop"] = telemetry.stall_detector.loop_stalled
-    try:
-        ours = version("dutycycle")
-    except PackageNotFoundError:  # run from a folder of sources
-        ours = "unknown"
-    telemetry.metrics.gauge(BUILD_INFO, version=ours).set(1)
+    telemetry.metrics.gauge(BUILD_INFO, version=release()).set(1)
     telemetry.metrics.read(HEALTHY, lambda: float(telemetry.status.liveness_error() is None))
     telemetry.metrics.read(READY, lambda: float(telemetry.status.readiness_error() is None))
     server = None

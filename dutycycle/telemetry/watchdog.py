@@ -186,17 +186,14 @@ class StallDetector:
                     None,
                 )
                 if reason is not None and was_bad:
-                    self._end(watch, reason)
+                    watch.end(reason)
+                    if not watch.over.wait(self.limits.orderly_s):
+                        _LOG.error("%s; it does not end in order: leaving", reason)
+                        self._leave(1)
+                        watch.over.wait()
                 was_bad = reason is not None
             self._look.wait(min(self.limits.poll_s, self.process_limit_s / _LOOKS))
             self._look.clear()
-
-    def _end(self, watch: _Watch, reason: str) -> None:
-        watch.end(reason)
-        if not watch.over.wait(self.limits.orderly_s):
-            _LOG.error("%s; it does not end in order: leaving", reason)
-            self._leave(1)
-            watch.over.wait()
 
     def _loop_dead(self) -> str | None:
         blocked = self._loop_blocked(self.limits.ended_s)

@@ -107,7 +107,11 @@ class FaultEvents:
             if figures["xid"] and known.xid is not None and figures["xid"] != known.xid:
                 happened.append(Change("xid", figures["xid"]))
             known.xid = figures["xid"]
-        before, counters = known.counters, _counters(figures) or known.counters
+        pages = [figures[name] for name in _PAGES if name in figures]
+        counts = {name: value for name, value in figures.items() if name not in (*_PAGES, "xid")}
+        before = counters = known.counters
+        if pages or counts:
+            counters = HealthCounters(pages_retired=sum(pages) if pages else None, **counts)
         known.counters = counters
         if counters is not None:
             happened += changes(before, counters)
@@ -124,10 +128,3 @@ class FaultEvents:
                 gpu=gpu["uuid"], index=gpu["index"], pods=None if is_state else pods, counters=counters,
                 facts=GpuFacts(model=model) if model else None, **describe(change),
             )  # fmt: skip
-
-
-def _counters(figures: Mapping[str, Any]) -> HealthCounters | None:
-    pages = [figures[name] for name in _PAGES if name in figures]
-    counts = {name: value for name, value in figures.items() if name not in (*_PAGES, "xid")}
-    counters = HealthCounters(pages_retired=sum(pages) if pages else None, **counts)
-    return None if counters == HealthCounters() else counters

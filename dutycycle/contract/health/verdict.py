@@ -3,7 +3,7 @@
 The state of a GPU is its record, so what is judged is what everybody can read. Times are those of events.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from msgspec.structs import replace
@@ -39,12 +39,16 @@ def fold(known: GpuHealth | None, event: GpuEvent) -> GpuHealth:
     )
     at_ms = max(event.ts_ms, before.seen_ms)
     standing = [
-        finding for finding in before.findings if finding.kind in _OF_EVENTS and not _is_over(finding, at_ms)
-    ]
+        finding for finding in before.findings
+        if finding.kind in _OF_EVENTS
+        and not (finding.level == "watch" and at_ms - finding.last_ms > WATCHED_MS)
+    ]  # fmt: skip
     if _was_reset(before, event):
         standing = []
-    if (happened := _of_event(event)) is not None:
-        standing = _with(standing, happened)
+    standing = _with(standing, event)
+    xids = before.xids
+    if event.kind == "xid" and event.code is not None:
+        xids = {**xids, str(event.code): xids.get(str(event.code), 0) + event.count}
     counters = event.counters or before.counters
     active = None if counters is None else counters.nvlinks_active
     most = max((n for n in (before.nvlinks_most, active) if n is not None), default=None)
@@ -73,7 +77,7 @@ def fold(known: GpuHealth | None, event: GpuEvent) -> GpuHealth:
         reason=None if worst is None else worst.reason,
         action=None if worst is None else worst.action,
         findings=findings,
-        xids=_counted(before.xids, event),
+        xids=xids,
         nvlinks_most=most,
         counters=counters,
         facts=event.facts or before.facts,
@@ -90,10 +94,6 @@ def is_sick(gpu: GpuHealth) -> bool:
     return rank(gpu.level) >= rank("drain")
 
 
-def _is_over(finding: HealthFinding, now_ms: int) -> bool:
-    return finding.level == "watch" and now_ms - finding.last_ms > WATCHED_MS
-
-
 def _was_reset(before: GpuHealth, event: GpuEvent) -> bool:
     if event.kind == "returned":
         return True
@@ -106,27 +106,18 @@ def _was_reset(before: GpuHealth, event: GpuEvent) -> bool:
     return bool(recovered) or began_anew(before.counters, event.counters)
 
 
-def _counted(xids: Mapping[str, int], event: GpuEvent) -> Mapping[str, int]:
-    if event.kind != "xid" or event.code is None:
-        return xids
-    return {**xids, str(event.code): xids.get(str(event.code), 0) + event.count}
-
-
-def _of_event(event: GpuEvent) -> HealthFinding | None:
+def _with(standing: list[HealthFinding], event: GpuEvent) -> list[HealthFinding]:
+    """Add to the findings what happened, if it is bad; again the same is one finding, longer."""
     level: Level = "reset" if event.kind in ("missing", "reset_required") else "healthy"
     if event.kind == "xid" and event.code is not None:
         level = xid_of(event.code).level
     if level == "healthy":
-        return None
+        return standing
     meaning = meaning_of(event.kind, event.code)
-    return HealthFinding(
+    new = HealthFinding(
         kind=event.kind, code=event.code, level=level, reason=meaning.name,
         action=meaning.action or "look at it", since_ms=event.ts_ms, last_ms=event.ts_ms, count=event.count,
     )  # fmt: skip
-
-
-def _with(standing: list[HealthFinding], new: HealthFinding) -> list[HealthFinding]:
-    """Add to the findings what happened; again the same is one finding, longer."""
     same = next(
         (finding for finding in standing if (finding.kind, finding.code) == (new.kind, new.code)), None
     )

@@ -47,15 +47,7 @@ OnLogTruncated = Callable[[TopicPartition, str], None]
 """Gets a partition and what happened to it. If it does not end the app, it is read from its beginning."""
 
 
-def _position(_topic: str, _partition: int) -> int | None:
-    return None
-
-
 async def _goes_on(_place: TopicPartition, _committed: int) -> bool:
-    return False
-
-
-def _never() -> bool:
     return False
 
 
@@ -125,12 +117,12 @@ class ExactApp(faust.App):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.failed = asyncio.Event()
-        self.next_offset: NextOffset = _position
+        self.next_offset: NextOffset = lambda _topic, _partition: None
         """How far the application has come, where it knows better than the consumer."""
         self.on_log_truncated: OnLogTruncated = lambda _, what: self.fail(what)
         """Called at the start of reading, for a partition whose log ends before what was committed of it."""
         self.begins_anew: BeginsAnew = _goes_on
-        self.is_backpressured: Callable[[], bool] = _never
+        self.is_backpressured: Callable[[], bool] = lambda: False
         """Whether the application reads no further on purpose, and says so itself."""
 
     @property

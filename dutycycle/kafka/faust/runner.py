@@ -58,13 +58,23 @@ async def _run(
         with suppress(StoppedError):
             await run_until(stop, app.failed.wait())
         deadline = _Deadline(app)
-        if app.failure is None:
-            await _hand_in(app, last_work)
+        if app.failure is None and last_work is not None and app.ready:
+            # Read no more, finish, commit. If the broker is away, it is all done again after the next start.
+            app.consumer.stop_flow()
+            app.flow_control.suspend()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LAST_WORK_S):
+                    await last_work()
+                    await app.exact_consumer.commit_all()
         deadline.failure = app.failure
-        if await _stop(app, starting):
-            deadline.met()
+        # Not ``asyncio.timeout``: Faust swallows the cancellation, and would seem to have ended.
+        stopping = asyncio.create_task(app.stop())
+        stopping.add_done_callback(lambda _: starting.cancel())
+        _, unended = await asyncio.wait([stopping, starting], timeout=_STOP_S)
+        if unended:
+            app.telemetry.status.hangs = True  # and the deadline sees to its end
         else:
-            app.telemetry.status.hangs = True
+            deadline.met()
         return deadline.failure
     finally:
         starting.cancel()
@@ -75,27 +85,6 @@ async def _start(app: ExactApp) -> None:
         await app.start()
     except Exception as error:  # noqa: BLE001 - Faust starts everything in here; whatever it was, it ends us
         app.fail(f"cannot start: {describe_failure(error)}")
-
-
-async def _hand_in(app: ExactApp, last_work: Callable[[], Awaitable[None]] | None) -> None:
-    """Read no more, finish, commit. If the broker is away, it is all done again after the next start."""
-    if last_work is None or not app.ready:
-        return
-    app.consumer.stop_flow()
-    app.flow_control.suspend()
-    with suppress(TimeoutError):
-        async with asyncio.timeout(_LAST_WORK_S):
-            await last_work()
-            await app.exact_consumer.commit_all()
-
-
-async def _stop(app: ExactApp, starting: "asyncio.Task[None]") -> bool:
-    """Tell whether everything ended; if not, the deadline will see to it."""
-    # Not ``asyncio.timeout``: Faust swallows the cancellation, and would seem to have ended.
-    stopping = asyncio.create_task(app.stop())
-    stopping.add_done_callback(lambda _: starting.cancel())
-    _, unended = await asyncio.wait([stopping, starting], timeout=_STOP_S)
-    return not unended
 
 
 class _Deadline:

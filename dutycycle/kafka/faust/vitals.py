@@ -59,11 +59,16 @@ class Vitals:
         """Note since when it is not ready, how far it has read, and hear its heartbeats."""
         ready = self._app.ready
         self._unread.observe(self._nobody_reads())
-        self._reading.observe(self._behind() if ready else None)
-        self._recovering.observe(None if ready else self._recovered())
+        could_read = ready and self._consumer is not None and not self._app.is_backpressured()
+        self._reading.observe(self._consumer.behind() if could_read else None)
         self._waiting.observe(None if ready else "to be ready")
         if not ready:
+            tables: Any = self._app.tables
+            offsets = sum(offset or 0 for offset in list(tables.recovery.active_offsets.values()))
+            recovered = f"since rebalance {self._app.rebalancing_count}, changelogs read to {offsets}"
+            self._recovering.observe(f"not reading {recovered}")
             return
+        self._recovering.observe(None)
         self._ever_ready = True
         self._listen()
         if self._silent_s() > self._silence_s:
@@ -101,18 +106,6 @@ class Vitals:
     def unassigned(self) -> dict[Labels, float]:
         """Return the same as a series."""
         return {(topic,): float(count) for topic, count in self.unassigned_topics()}
-
-    def _behind(self) -> str | None:
-        """Tell how far it has read, where it could read on."""
-        if self._consumer is None or self._app.is_backpressured():
-            return None
-        reason: str | None = self._consumer.behind()
-        return reason
-
-    def _recovered(self) -> str:
-        tables: Any = self._app.tables
-        offsets = sum(offset or 0 for offset in list(tables.recovery.active_offsets.values()))
-        return f"not reading since rebalance {self._app.rebalancing_count}, changelogs read to {offsets}"
 
     def _listen(self) -> None:
         coordinator = getattr(self._client, "_coordinator", None)

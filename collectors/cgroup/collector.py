@@ -9,7 +9,7 @@ from collectors.attribution.processes import INCLUDED
 from collectors.base import Outgoing, Tick, of_node
 from collectors.cgroup.host import HostReader
 from collectors.cgroup.meter import ContainerMeter
-from collectors.cgroup.mounts import Hierarchy, find_hierarchies
+from collectors.cgroup.mounts import find_hierarchies
 from collectors.cgroup.network import PodNetworks
 from collectors.cgroup.synthetic_pods import SyntheticPods, label
 from collectors.cgroup.tree import CgroupTree, Group
@@ -66,7 +66,14 @@ class CgroupCollector:
         self._meters: dict[tuple[str, str], ContainerMeter] = {}
         self._groups: list[Group] = []
         self._reported: list[_Reported] = []
-        self._report_missing_controllers(hierarchies)
+        controllers = {controller for each in hierarchies for controller in each.controllers}
+        if not hierarchies:
+            detail = "nothing is mounted at the host root's sys/fs/cgroup: the host alone is measured"
+            telemetry.emit(NOT_MEASURED, detail, what="cgroups", reason="not_mounted")
+        for what, by in (("memory", {"memory"}), ("io", {"io", "blkio"})):
+            if hierarchies and not by & controllers:
+                detail = "no cgroup controller of this host counts it per container"
+                telemetry.emit(NOT_MEASURED, detail, what=what, reason="not_counted")
 
     def collect(self, tick: Tick) -> Sequence[Outgoing]:
         """Return a sample, after the changes of synthetic pods. Raises ``OSError`` as ``CgroupTree`` does."""
@@ -131,14 +138,3 @@ class CgroupCollector:
             meter.close()
         self._groups, self._reported = groups, [*reported.values()]
         self._networks.forget_all_but(reported)
-
-    def _report_missing_controllers(self, hierarchies: Sequence[Hierarchy]) -> None:
-        controllers = {controller for each in hierarchies for controller in each.controllers}
-        if not hierarchies:
-            detail = "nothing is mounted at the host root's sys/fs/cgroup: the host alone is measured"
-            self._telemetry.emit(NOT_MEASURED, detail, what="cgroups", reason="not_mounted")
-            return
-        for what, by in (("memory", {"memory"}), ("io", {"io", "blkio"})):
-            if not by & controllers:
-                detail = "no cgroup controller of this host counts it per container"
-                self._telemetry.emit(NOT_MEASURED, detail, what=what, reason="not_counted")

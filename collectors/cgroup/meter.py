@@ -70,6 +70,7 @@ class ContainerMeter:
             self._at = now
             return self._container
         self._texts, self._disks = texts, disks
+        # What it has used until now, and below the rates since the tick before.
         last = self._last or ContainerUsage()
         usage = self._last = ContainerUsage(mem_limit=last.mem_limit)
         is_there, left = False, iter(texts)

@@ -63,7 +63,17 @@ class CudaCollector:
         paths = sorted(self._folder.glob(f"*/{_LOG_FILE}"))[:_MOST_LOGS]
         self._logs = {path: self._logs.get(path) or PolledLog(path) for path in paths}
         for path in paths:
-            use = self._use(path, tick)
+            try:
+                use = self._logs[path].use(tick.monotonic_s, self._wall_s())
+            except FileNotFoundError:  # rotated in this moment: the new one comes
+                use = _UNREAD
+            except OSError as error:
+                detail = f"{path}: {error.strerror}"
+                self._telemetry.emit(CUDA_LOG_UNREADABLE, detail, reason="not_readable")
+                use = _UNREAD
+            if use is not None and use.bad_lines:
+                detail = f"{path}: {use.bad_lines} lines are no counters"
+                self._telemetry.emit(CUDA_LOG_UNREADABLE, detail, count=use.bad_lines, reason="bad_line")
             if use is not None and (uid := self._owner(path.with_name(_POD_FILE))) is not None:
                 pods[uid].append(use)
         read = [uid for uid in sorted(pods) if any(use is not _UNREAD for use in pods[uid])]
@@ -74,19 +84,6 @@ class CudaCollector:
 
     def close(self) -> None:
         """Do nothing: nothing is held open."""
-
-    def _use(self, path: Path, tick: Tick) -> CudaUse | None:
-        try:
-            use = self._logs[path].use(tick.monotonic_s, self._wall_s())
-        except FileNotFoundError:  # rotated in this moment: the new one comes
-            return _UNREAD
-        except OSError as error:
-            self._telemetry.emit(CUDA_LOG_UNREADABLE, f"{path}: {error.strerror}", reason="not_readable")
-            return _UNREAD
-        if use is not None and use.bad_lines:
-            detail = f"{path}: {use.bad_lines} lines are no counters"
-            self._telemetry.emit(CUDA_LOG_UNREADABLE, detail, count=use.bad_lines, reason="bad_line")
-        return use
 
     def _owner(self, path: Path) -> str | None:
         """Return the uid of the pod that a file names. Whose log it is can change: a folder may be used

@@ -156,7 +156,12 @@ class Device:
         activity = {} if self._divided else self._gpm.read(self.query, None, self.ref.uuid)
         before_gpm = not self._divided and not self._gpm.is_supported
         by_id = self._fields.read(self.query, before_gpm=before_gpm)
-        fields: dict[str, Any] = activity | by_id | self._read_engines()
+        # Engines are read as asked for; encoder and decoder also where the GPU tells no more of itself.
+        ways = self._engines
+        if self._asks_for_all and not self._gpm.is_supported:
+            ways = [*_VIDEO.items()]
+        engines = {name: pct for name, way in ways if (pct := ask(name, way)) is not None}
+        fields: dict[str, Any] = activity | by_id | engines
         for field, what, way in _IN_MILLI:
             if field not in by_id and (milli := ask(what, way)) is not None:
                 fields[field] = milli / 1000
@@ -187,14 +192,6 @@ class Device:
             **fields,
         )
         return self._possible(gpu)
-
-    def _read_engines(self) -> dict[str, int]:
-        """Read what engines do: as asked for by name; encoder and decoder also where the GPU tells no more of
-        itself."""
-        before_gpm = self._asks_for_all and not self._gpm.is_supported
-        ways = _VIDEO.items() if before_gpm else self._engines
-        pct_by_name = {name: self.query.ask(name, way) for name, way in ways}
-        return {name: pct for name, pct in pct_by_name.items() if pct is not None}
 
     def _possible(self, gpu: Gpu) -> Gpu:
         """Return the GPU without values that none has."""

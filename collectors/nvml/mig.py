@@ -72,7 +72,21 @@ class MigReader:
             mig.uuid: self._profiles.get(mig.uuid) or _profile(query, mig, total_bytes) for mig in slices
         }
         self._totals = {mig.uuid: self._totals.get(mig.uuid) for mig in slices}
-        return tuple(self._device(query, mig, sharing[mig.instance] == 1) for mig in slices)
+        devices = []
+        for mig in slices:
+            figures: dict[str, float | None] = {}
+            total = self._totals[mig.uuid]
+            if mig.handle is not None:
+                memory = query.ask("mig_memory", self._memory, gate.memory_with_reserved, of=mig.handle)
+                figures["mem_used_bytes"], now_total = query.possible_memory("mig_memory", memory)
+                total = self._totals[mig.uuid] = now_total or total
+                if mig.instance is not None and sharing[mig.instance] == 1:
+                    for name, value in self._gpm.read(query, mig.instance, mig.uuid).items():
+                        figures[name] = query.possible(f"mig {name}", value, _LIMITS[name])
+            devices.append(
+                MigDevice(uuid=mig.uuid, profile=self._profiles[mig.uuid], mem_total_bytes=total, **figures)
+            )
+        return tuple(devices)
 
     def release(self) -> None:
         """Free the samples that the driver holds for us, before the library is closed."""
@@ -94,26 +108,6 @@ class MigReader:
                 raise NoDataError(error.reason) from error
             query.count("mig_devices", error)
             return last._replace(handle=None)
-
-    def _device(self, query: DeviceQuery, mig: _Slice, alone: bool) -> MigDevice:
-        if mig.handle is None:
-            return MigDevice(
-                uuid=mig.uuid, profile=self._profiles[mig.uuid], mem_total_bytes=self._totals[mig.uuid]
-            )
-        memory = query.ask("mig_memory", self._memory, gate.memory_with_reserved, of=mig.handle)
-        used, total = query.possible_memory("mig_memory", memory)
-        self._totals[mig.uuid] = total = total or self._totals[mig.uuid]
-        activity: dict[str, float | None] = {}
-        if mig.instance is not None and alone:
-            for name, value in self._gpm.read(query, mig.instance, mig.uuid).items():
-                activity[name] = query.possible(f"mig {name}", value, _LIMITS[name])
-        return MigDevice(
-            uuid=mig.uuid,
-            profile=self._profiles[mig.uuid],
-            mem_used_bytes=used,
-            mem_total_bytes=total,
-            **activity,
-        )
 
 
 def _profile(query: DeviceQuery, mig: _Slice, total_bytes: int | None) -> str | None:

@@ -58,6 +58,12 @@ def pod_record(pod: Mapping[str, Any], owner: ObjectRef | None, label_keys: Sequ
     phase = status.get("phase") or "Unknown"
     labels, annotations = meta.get("labels") or {}, meta.get("annotations") or {}
     made = template_of(spec) if spec.get("containers") else None
+    finished_ms = None
+    if phase in FINISHED_PHASES:
+        # When the last container ended; a pod that ended before it had any, as on eviction, does not say it.
+        states = [container.get("state") or {} for container in status.get("containerStatuses") or ()]
+        ends = [_ms((state.get("terminated") or {}).get("finishedAt")) for state in states]
+        finished_ms = max((end for end in ends if end), default=None)
     return Pod(
         uid=meta["uid"],
         namespace=meta.get("namespace"),
@@ -66,7 +72,7 @@ def pod_record(pod: Mapping[str, Any], owner: ObjectRef | None, label_keys: Sequ
         phase=phase,
         created_ms=_ms(meta.get("creationTimestamp")),
         started_ms=_ms(status.get("startTime")),
-        finished_ms=_finished_ms(status) if phase in FINISHED_PHASES else None,
+        finished_ms=finished_ms,
         images=tuple(
             image
             for container in spec.get("containers") or ()
@@ -102,13 +108,6 @@ def job_ref(owner: ObjectRef | None, labels: Mapping[str, str]) -> JobRef | None
         api_version=owner.api_version, kind=owner.kind, name=owner.name, uid=owner.uid or "",
         role=role_of(labels), replica=replica_of(labels), revision=revision_of(owner.kind, labels),
     )  # fmt: skip
-
-
-def _finished_ms(status: Mapping[str, Any]) -> int | None:
-    """Tell when the last container ended; None for a pod that ended before it had any, as on eviction."""
-    states = [container.get("state") or {} for container in status.get("containerStatuses") or ()]
-    ends = [_ms((state.get("terminated") or {}).get("finishedAt")) for state in states]
-    return max((end for end in ends if end), default=None)
 
 
 def _ms(text: str | None) -> int | None:

@@ -89,10 +89,15 @@ def _container(name: str, samples: list[NewSample]) -> Container:
     memory, limit = value_of(samples, MEMORY), value_of(samples, _LIMIT)
     all_io = [sample for sample in samples if sample.name in (READ, WRITTEN)]
     io = of_disks(all_io) or all_io
+    # Of the scheduler's periods those in which it was held back; without a CPU limit there are none.
+    periods, throttled = total_per_s(samples, PERIODS), total_per_s(samples, THROTTLED)
+    throttled_pct = None
+    if periods is not None and throttled is not None:
+        throttled_pct = rounded_pct(min(100.0, 100 * throttled / periods)) if periods else 0.0
     return Container(
         id=name,
         cpu_util_pct=cpu_pct(samples),
-        cpu_throttled_pct=_throttled_pct(samples),
+        cpu_throttled_pct=throttled_pct,
         mem_used_bytes=rounded(memory),
         mem_limit_bytes=rounded(limit) if limit and limit < _NO_LIMIT else None,
         io_read_bytes_per_s=rounded(total_per_s(io, READ)),
@@ -119,15 +124,6 @@ def total_per_s(samples: Iterable[NewSample], name: str) -> float | None:
     rates = [sample.per_s for sample in samples if sample.name == name and sample.per_s is not None]
     most = _MOST_CORES if name == CPU else _MOST_PER_S
     return sum(rates) if rates and sum(rates) <= most else None
-
-
-def _throttled_pct(samples: list[NewSample]) -> float | None:
-    """Return in percent of the scheduler's periods those in which the container was held back; absent without
-    a CPU limit."""
-    periods, throttled = total_per_s(samples, PERIODS), total_per_s(samples, THROTTLED)
-    if periods is None or throttled is None:
-        return None
-    return rounded_pct(min(100.0, 100 * throttled / periods)) if periods else 0.0
 
 
 def value_of(samples: Iterable[NewSample], name: str) -> float | None:

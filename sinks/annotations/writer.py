@@ -60,16 +60,25 @@ class AnnotationWriter:
     async def write(self, due: DueWrite) -> Written | None:
         """Write what differs if enough has changed; None: it was not that much. Raises ``KubeError``."""
         target = due.target
-        present = await self._known(target)
+        present = self._present.get(target)
+        if present is None or self._clock() > self._fresh_until.get(target, inf):
+            generation = self._generation
+            try:
+                annotations = await self._server.annotations(target.ref)
+            except RefusedError as error:
+                if target.kind == "job" and error.reason == _FORBIDDEN:
+                    raise ForbiddenKindError(str(error)) from error
+                raise
+            present = self._learn(target, annotations, generation)
+            self._refusals.allowed(target, "get")
+            self._annotations.adopt(target, present)
         wanted = self._annotations.wanted(target, present)
-        if not wanted.left_out:
-            self._full.discard(target)
-        elif target not in self._full:
-            self._full.add(target)
+        if wanted.left_out and target not in self._full:
             detail = (
                 f"{target}: {wanted.left_out} keys do not fit beside its other annotations, of 256 KiB in all"
             )
             self._telemetry.emit(ANNOTATIONS_FULL, detail, kind=target.kind)
+        (self._full.add if wanted.left_out else self._full.discard)(target)
         kind, prefix, texts = target.kind, self._prefix, wanted.texts
         patch = diff(kind, prefix, texts, present.ours, wanted.surplus)
         if not patch:
@@ -103,22 +112,6 @@ class AnnotationWriter:
         self._present.clear()
         self._fresh_until.clear()
         self._full.clear()
-
-    async def _known(self, target: Target) -> Present:
-        known = self._present.get(target)
-        if known is None or self._clock() > self._fresh_until.get(target, inf):
-            generation = self._generation
-            try:
-                annotations = await self._server.annotations(target.ref)
-            except RefusedError as error:
-                if target.kind == "job" and error.reason == _FORBIDDEN:
-                    raise ForbiddenKindError(str(error)) from error
-                raise
-            known = self._learn(target, annotations, generation)
-            self._refusals.allowed(target, "get")
-            if target.kind == "node":
-                self._annotations.adopt(target.name, known)
-        return known
 
     def _learn(self, target: Target, annotations: dict[str, str], generation: int) -> Present:
         present = split(self._prefix, annotations)

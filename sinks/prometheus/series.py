@@ -87,7 +87,12 @@ class SeriesRows:
         names = tuple(map(label_name, pod_labels))
         split = {len(of) for of in (m.OF_POD, m.OF_JOB)}
         assert len(split) == 2  # noqa: S101 - or a pod's labels could be taken for a job's
-        self._declared = {metric: _with(metric, names) for metric in m.SERIES}
+        self._declared: dict[Metric, Metric] = {}
+        for metric in m.SERIES:
+            # The labels that the setting adds stand after those of the pod or the job.
+            of = next((of for of in (m.OF_POD, m.OF_JOB) if metric.labels[: len(of)] == of), None)
+            own = metric.labels if of is None else (*of, *names, *metric.labels[len(of) :])
+            self._declared[metric] = replace(metric, labels=own)
 
     def rows(self, now_ms: int) -> Iterator[tuple[Metric, Mapping[Labels, float]]]:
         """Yield every metric that there is, with its values by label values."""
@@ -255,14 +260,6 @@ class SeriesRows:
             put(rows, m.JOB_RANK_GAP, labels, None if gap is None else gap / 100)
             for anomaly in insight.anomalies:
                 put(rows, m.JOB_ANOMALY, (*labels, anomaly.kind), 1.0)
-
-
-def _with(metric: Metric, names: Labels) -> Metric:
-    """Return the metric with the labels that a setting adds, after those of the pod or the job."""
-    for of in (m.OF_POD, m.OF_JOB):
-        if metric.labels[: len(of)] == of:
-            return replace(metric, labels=(*of, *names, *metric.labels[len(of) :]))
-    return metric
 
 
 def _gauges(rows: Rows, gauges: Mapping[str, Metric], labels: Labels, device: Gpu | MigDevice) -> None:

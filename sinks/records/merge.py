@@ -83,7 +83,8 @@ def merge(old: SqlRow, new: SqlRow) -> SqlRow:
 
 def _pod(first: SqlRow, other: SqlRow) -> PodPeaks:
     main, lesser = (_pod_of(row) for row in _ordered(first, other, "samples", "last_at"))
-    known = _pod_of(max(first, other, key=lambda row: (row.named, *_age(row))))
+    newest = _ordered(first, other, "last_at", "samples", "final")
+    known = _pod_of(next((row for row in newest if row.named), newest[0]))
     return PodPeaks(
         pod=known.pod, final=known.final,
         first_ms=min(main.first_ms, lesser.first_ms), last_ms=max(main.last_ms, lesser.last_ms),
@@ -120,11 +121,6 @@ def _ordered(first: SqlRow, other: SqlRow, *columns: str) -> list[SqlRow]:
         return *(row.values[name] for name in columns), in_order(row.values["record"])
 
     return sorted((first, other), key=key, reverse=True)
-
-
-def _age(row: SqlRow) -> tuple[str, int, bool, bytes]:
-    values = row.values
-    return values["last_at"], values["samples"], values["final"], in_order(row.values["record"])
 
 
 def _pod_of(row: SqlRow) -> PodPeaks:

@@ -17,7 +17,7 @@ from sinks.events import SINK_AWAY
 from sinks.metrics import count_writes
 from sinks.records.merge import merge
 from sinks.records.rows import HOUR_TABLE, TOPICS, SqlRow, rows_of, until_now
-from sinks.records.store import RecordsAwayError, RecordsStore, RefusedRow
+from sinks.records.store import RecordsAwayError, RecordsStore
 from sinks.thread import in_thread
 
 _BATCH = 500
@@ -168,7 +168,12 @@ class RecordsSink:
                 with suppress(RecordsAwayError):
                     await in_thread(self._store.roll_up)
                 self._rolled_up_at = hour
-        await self._reject(refused, {(row.table, row.name): origin for row, origin in rows})
+        origins = {(row.table, row.name): origin for row, origin in rows}
+        for refusal in refused:
+            self._telemetry.emit(WRITE_REJECTED, refusal.reason, sink=self.name, reason="value")
+            origin = origins[refusal.table, refusal.key]
+            if not await self._letters.send(origin, Reason.REJECTED, refusal.reason):
+                await asyncio.Event().wait()  # for ever: the worker ends, and nothing of this is done
         if generation == self._generation:
             self._in_flight = PendingOffsets()
         return True
@@ -177,13 +182,3 @@ class RecordsSink:
         for row, origin in rows:
             key = row.table, row.key
             self._rows[key] = (merge(self._rows[key][0], row) if key in self._rows else row), origin
-
-    async def _reject(
-        self, refused: list[RefusedRow], origins: dict[tuple[str, str], ConsumerRecord]
-    ) -> None:
-        """Does not return when a dead letter cannot be sent: the worker ends, and nothing of this is done."""
-        for refusal in refused:
-            self._telemetry.emit(WRITE_REJECTED, refusal.reason, sink=self.name, reason="value")
-            origin = origins[refusal.table, refusal.key]
-            if not await self._letters.send(origin, Reason.REJECTED, refusal.reason):
-                await asyncio.Event().wait()

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, pairwise
 
-from collectors.prometheus.series import ScrapedSeries, SeriesLabels
+from collectors.prometheus.series import ScrapedSeries
 from dutycycle.contract.errors import DutycycleError
 
 CLUSTER = "__cluster__"
@@ -84,9 +84,19 @@ def _label_of_collision(gpus: Iterable[ScrapedSeries]) -> str | None:
     for (host, gpu), of_uuids in sorted(places.items()):
         several = [of for _, of in sorted(of_uuids.items())]
         for first, second in pairwise(several):
-            if not _overlap(first, second):
+            spans = [
+                (min(scraped.points[0][0] for scraped in of), max(scraped.points[-1][0] for scraped in of))
+                for of in (first, second)
+            ]
+            if spans[0][0] >= spans[1][1] or spans[1][0] >= spans[0][1]:  # one came when the other had gone
                 continue
-            names = _differing(first[0].labels, second[0].labels)
+            # Labels that both have and that differ; a usual one of a cluster may be in one of them alone.
+            ours, theirs = first[0].labels, second[0].labels
+            shown = (ours.keys() & theirs.keys()) | ((ours.keys() ^ theirs.keys()) & set(_USUAL))
+            names = [
+                name for name in sorted(shown)
+                if ours.get(name) != theirs.get(name) and not _OF_THE_GPU.fullmatch(name)
+            ]  # fmt: skip
             if len(names) == 1:
                 return names[0]
             if names:
@@ -96,21 +106,3 @@ def _label_of_collision(gpus: Iterable[ScrapedSeries]) -> str | None:
                     "DUTYCYCLE_PROMETHEUS_CLUSTER the one that has the cluster's name"
                 )
     return None
-
-
-def _overlap(first: Sequence[ScrapedSeries], second: Sequence[ScrapedSeries]) -> bool:
-    spans = [
-        (min(scraped.points[0][0] for scraped in of), max(scraped.points[-1][0] for scraped in of))
-        for of in (first, second)
-    ]
-    return spans[0][0] < spans[1][1] and spans[1][0] < spans[0][1]
-
-
-def _differing(first: SeriesLabels, second: SeriesLabels) -> list[str]:
-    """Return the labels that differ of those that both have; a usual label of a cluster may also be in one of
-    them alone."""
-    names = (first.keys() & second.keys()) | ((first.keys() ^ second.keys()) & set(_USUAL))
-    return [
-        name for name in sorted(names)
-        if first.get(name) != second.get(name) and not _OF_THE_GPU.fullmatch(name)
-    ]  # fmt: skip

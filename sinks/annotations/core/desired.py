@@ -206,9 +206,9 @@ class Annotations:
         view = self._nodes.get(node)
         return view is not None and view.is_known
 
-    def adopt(self, node: str, present: Present) -> None:
+    def adopt(self, target: Target, present: Present) -> None:
         """Learn, from what an earlier process wrote on a node, what this one does not know yet."""
-        view = self._nodes.get(node)
+        view = self._nodes.get(target.name) if target.kind == "node" else None
         if view is not None:
             view.adopt(lambda name: _object(present.ours.get(self._key(name), "{}")))
 

@@ -327,11 +327,11 @@ def test_what_was_written_by_an_earlier_process_stays_until_a_part_comes(
     state = Annotations("dutycycle.io")
     state.take(sample(K80))
     if is_adopted_first:
-        state.adopt(NODE.name, Present({"dutycycle.io/gpu-1": json.dumps(WRITTEN)}))
+        state.adopt(NODE, Present({"dutycycle.io/gpu-1": json.dumps(WRITTEN)}))
     for part in parts:
         state.take(part)
     if not is_adopted_first:
-        state.adopt(NODE.name, Present({"dutycycle.io/gpu-1": json.dumps(WRITTEN)}))
+        state.adopt(NODE, Present({"dutycycle.io/gpu-1": json.dumps(WRITTEN)}))
     found = json.loads(state.wanted(NODE, Present({})).texts["dutycycle.io/gpu-1"])
     assert {name: value for name, value in found.items() if name not in NOW} == expected
 

@@ -101,7 +101,12 @@ class Parser(argparse.ArgumentParser):
             return self.usage.replace("%%", "%")
         given = [action for action in self._actions if action.required and action.option_strings]
         flags = (f"{action.option_strings[0]} {action.metavar or ''}".strip() for action in given)
-        places = (_place(action) for action in self._actions if not action.option_strings)
+        places = []
+        for action in self._actions:
+            if not action.option_strings:
+                name = str(action.metavar or action.dest)
+                shapes = {"?": f"[{name}]", "*": f"[{name} …]", "+": f"{name} …"}
+                places.append(shapes.get(str(action.nargs), name))
         return " ".join((self.prog, *flags, "[OPTIONS]", *places))
 
 
@@ -132,9 +137,3 @@ def _is_flag(word: str) -> bool:
 def _meant(given: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(given, list(known), n=1)
     return f": did you mean {close[0]}?" if close else ""
-
-
-def _place(action: argparse.Action) -> str:
-    """Return a positional argument, as usage shows it."""
-    name = str(action.metavar or action.dest)
-    return {"?": f"[{name}]", "*": f"[{name} …]", "+": f"{name} …"}.get(str(action.nargs), name)

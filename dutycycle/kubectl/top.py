@@ -130,9 +130,10 @@ def top_nodes(api: Api, args: argparse.Namespace) -> Answer:
         annotations = ours(meta.get("annotations"), args.prefix)
         static, gpus = of_node(annotations)
         if static or gpus:
-            lines = (
-                [[str(gpu.index), *_now([gpu])] for gpu in gpus] if args.gpus else [_all_gpus(static, gpus)]
-            )
+            lines = [[str(gpu.index), *_now([gpu])] for gpu in gpus]
+            if not args.gpus:
+                kind = [str(static.get(name, output.DASH)) for name in ("model", "mem_size")]
+                lines = [[str(static.get("count", len(gpus))), *kind, *_now(gpus)]]
             sample = samples.of_node(str(meta["name"]))
             more = [sample.text(samples.now_ms), *[str(static.get("pcie_gen_width", output.DASH))] * wide]
             usage = MaxUsage(
@@ -157,15 +158,6 @@ def _check_carries(kind: Kind, meta: Metadata, prefix: str) -> None:
 _NOW = ("MEM-USED>", "MEM-FREE>", "PROCS>", "MAX-GPU>", "MAX-MEM-BUS>", "PERIOD>", "TREND(%/h)>")
 _NODE_HEADERS = ("GPUS>", "MODEL", "GPU-MEM", *_NOW)
 _GPU_HEADERS = ("GPU>", *_NOW)
-
-
-def _all_gpus(static: Json, gpus: Sequence[GpuNow]) -> list[str]:
-    count = static.get("count", len(gpus))
-    return [
-        str(count),
-        *(str(static.get(name, output.DASH)) for name in ("model", "mem_size")),
-        *_now(gpus),
-    ]
 
 
 def _now(gpus: Sequence[GpuNow]) -> list[str]:

@@ -167,20 +167,16 @@ class ProfileTimeline:
         if launch.issued <= begin:
             return QUEUED
         is_long = end - begin >= _LONG_NS
-        if launch.start > begin and 2 * self._loading(begin, launch.start) >= launch.start - begin:
-            return INPUT
+        if launch.start > begin:
+            loading = Union()  # loads that overlap count once
+            for start, until in self._loads:
+                if until > begin and start < launch.start:
+                    loading.add(max(start, begin), min(until, launch.start))
+            if 2 * loading.total >= launch.start - begin:
+                return INPUT
         if is_long:
             return INPUT if sent >= _BATCH_BYTES else HOST
         return SYNCHRONIZATION if self._waited.get(launch.thread, 0) >= begin else LAUNCH
-
-    def _loading(self, begin: int, end: int) -> int:
-        """Return for how long data was loaded between two moments, in nanoseconds; loads that overlap count
-        once."""
-        union = Union()
-        for start, until in self._loads:
-            if until > begin and start < end:
-                union.add(max(start, begin), min(until, end))
-        return union.total
 
 
 _OF_CALL, _OF_LOAD, _OF_GPU = range(3)

@@ -127,9 +127,15 @@ class Objects:
         until, backoff = time.monotonic() + self.patience_s, Backoff(_POLL_S, 5.0)
         waiting = [entry for entry in reversed(self.entries) if entry.tried]
         asked: set[str] = set()
-        errors: dict[str, KubeError] = {}
+        errors: dict[str, KubeError] = {}  # of what is left, by where it stands in a file
         while waiting:
-            errors = await self._ask_to_go(waiting, asked)
+            errors = {}
+            for left in list(waiting):
+                try:
+                    if not await self._is_left(left, asked):
+                        waiting.remove(left)
+                except KubeError as error:
+                    errors[left.document.where] = error
             is_hopeless = all(isinstance(errors.get(left.document.where), RefusedError) for left in waiting)
             if is_hopeless or hurry.is_set() or time.monotonic() > until:
                 break
@@ -140,21 +146,10 @@ class Objects:
                 await asyncio.wait_for(hurry.wait(), seconds)
         for left in waiting:
             how = "is being deleted" if left.uid in asked else "is not deleted"
-            error = errors.get(left.document.where)
-            why = f": {error}" if error is not None else ""
+            last_error = errors.get(left.document.where)
+            why = "" if last_error is None else f": {last_error}"
             self.say(f"{left} {how}{why}; see: {left.kubectl('get')}")
         return waiting
-
-    async def _ask_to_go(self, waiting: list[Entry], asked: set[str]) -> dict[str, KubeError]:
-        """Takes what is gone out of ``waiting``. The errors of the others, by where they stand in a file."""
-        errors: dict[str, KubeError] = {}
-        for left in list(waiting):
-            try:
-                if not await self._is_left(left, asked):
-                    waiting.remove(left)
-            except KubeError as error:
-                errors[left.document.where] = error
-        return errors
 
     def keep(self) -> None:
         """Say how what was made can be deleted later."""

@@ -20,7 +20,9 @@ def steps(
     ``scaler``: the GradScaler, if there is one. ``batch_size``: where the batches do not tell it.
     """
     reporter = StepReporter("pytorch")
-    reporter.describe(model, batch_size=batch_size or _batch_size(batches))
+    size = getattr(batches, "batch_size", None)
+    known = size if isinstance(size, int) and size > 0 else None
+    reporter.describe(model, batch_size=batch_size or known)
     reporter.begin()
     try:
         for batch in batches:
@@ -28,8 +30,3 @@ def steps(
             reporter.step(samples=batch_size or samples_in(batch), scaler=scaler)
     finally:
         reporter.close()
-
-
-def _batch_size(batches: object) -> int | None:
-    batch_size = getattr(batches, "batch_size", None)
-    return batch_size if isinstance(batch_size, int) and batch_size > 0 else None

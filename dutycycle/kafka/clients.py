@@ -37,6 +37,8 @@ _REQUEST_MS = 10_000
 _MISSING_TOPIC_S = 10.0
 """Then a topic that a broker does not know is gone: one that was just made is not known at once."""
 _PROBE_MS = 5_000
+_LAST_REQUESTS_S = 1.0
+"""How long a producer that disconnects waits for the requests that are on their way."""
 _METADATA_FIRST_S = 0.05
 _METADATA_LONGEST_S = 1.0
 BATCH_BYTES = 256 * 1024
@@ -235,6 +237,18 @@ def _name_largest_record(batch: Any) -> str:
     return f"key {key.decode(errors='replace')[:200]!r} of {size} bytes{among}"
 
 
+async def stop_producer(driver: Any) -> None:
+    """Disconnect a producer now: the driver's own ``stop`` waits for its queue, which never empties while the
+    broker is away."""
+    sender = driver._sender.sender_task
+    for _ in range(2):  # at the first time it still waits for the requests that are on their way
+        if sender is not None and not sender.done():
+            sender.cancel()
+            await asyncio.wait([sender], timeout=_LAST_REQUESTS_S)
+    await driver.client.close()
+    driver._closed = True
+
+
 async def stop_consumer(driver: Any) -> None:
     """Disconnect a consumer. Where its fetcher waits to try again, the driver's ``stop`` raises the
     cancellation of its own task, and leaves the connections open.
@@ -283,11 +297,16 @@ def new_producer(settings: Settings, name: str, *, linger_ms: int, compression: 
         max_batch_size=batch_bytes,
         max_request_size=_LONGEST_REQUEST,
     )
+    harden_producer(driver)
+    return driver
+
+
+def harden_producer(driver: Any) -> None:
+    """Let a producer of the driver that is not started last through outages, and say what it fails with."""
     outlast_outages(driver)
     pace_metadata(driver.client)
     close_interrupted(driver.client)
     name_topics_in_failures(driver)
-    return driver
 
 
 def new_consumer(settings: Settings, name: str, *topics: str, reset: str, wait_ms: int = 250) -> Any:

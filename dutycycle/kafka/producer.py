@@ -7,14 +7,20 @@ from typing import Any
 from aiokafka.partitioner import murmur2
 
 from dutycycle.contract.settings.groups import Settings
-from dutycycle.kafka.clients import BATCH_BYTES, new_producer, note_throttling, translate, translated
+from dutycycle.kafka.clients import (
+    BATCH_BYTES,
+    new_producer,
+    note_throttling,
+    stop_producer,
+    translate,
+    translated,
+)
 from dutycycle.kafka.errors import BrokerError, BrokerUnreachableError
 from dutycycle.telemetry.events import Telemetry
 
 Delivery = asyncio.Future[Any]
 """Done when the broker has acknowledged the record."""
 _START_S = 20.0
-_ABORT_S = 1.0
 
 
 def partition_of(key: str, count: int) -> int:
@@ -96,15 +102,7 @@ class Producer:
 
     async def abort(self) -> None:
         """Disconnect now. What was not acknowledged fails, and may have been stored all the same."""
-        # The driver's own stop waits for the queue, which never empties while the broker is away. Its sender
-        # ends by being cancelled: at the first time it still waits for the requests on their way.
-        sender = self._driver._sender.sender_task
-        for _ in range(2):
-            if sender is not None and not sender.done():
-                sender.cancel()
-                await asyncio.wait([sender], timeout=_ABORT_S)
-        await self._driver.client.close()
-        self._driver._closed = True
+        await stop_producer(self._driver)
         for delivery in [pending for pending in self._pending if not pending.done()]:
             delivery.set_exception(ConnectionError("given up before it was acknowledged"))
             delivery.exception()  # seen: nobody has to ask for it

@@ -65,7 +65,18 @@ async def ensure_topics(
     try:
         with translated():
             await admin.start()
-            partitions = await _ensure(admin, settings, wanted, list(alike_configs), alike=alike)
+            there = await partitions_of(admin)
+            try:
+                partitions = common_partitions(there, alike_configs, settings.partitions)
+            except PartitionsDifferError:
+                if alike:
+                    raise
+                partitions = settings.partitions
+            if missing := {name: config for name, config in wanted.items() if name not in there}:
+                await _create(admin, settings, missing, partitions)
+                there = await _seen(admin, list(missing))
+                if alike:  # another process may have created some meanwhile
+                    common_partitions(there, alike_configs, partitions)
         if changelogs and verify:
             uses = dict.fromkeys(changelogs, TopicUse.CHANGELOG) | dict.fromkeys(
                 source_configs, TopicUse.SOURCE
@@ -75,7 +86,7 @@ async def ensure_topics(
                 ",".join(bootstrap_servers(settings)),
                 {name: (uses.get(name, TopicUse.OUTPUT), config) for name, config in wanted.items()},
             )
-        return partitions
+        return {name: there[name] for name in wanted}
     finally:
         await admin.close()
 
@@ -124,25 +135,6 @@ def _configs(settings: Settings, names: Iterable[str]) -> dict[str, dict[str, st
         full_name(settings.topic_prefix, name): TOPICS[name].config()
         for name in written_topics(names, settings.analyses)
     }
-
-
-async def _ensure(
-    admin: Any, settings: Settings, wanted: Mapping[str, dict[str, str]], names: list[str], *, alike: bool
-) -> dict[str, int]:
-    there = await partitions_of(admin)
-    try:
-        partitions = common_partitions(there, names, settings.partitions)
-    except PartitionsDifferError:
-        if alike:
-            raise
-        partitions = settings.partitions
-    missing = [name for name in wanted if name not in there]
-    if missing:
-        await _create(admin, settings, {name: wanted[name] for name in missing}, partitions)
-        there = await _seen(admin, missing)
-        if alike:
-            common_partitions(there, names, partitions)  # another process may have created some meanwhile
-    return {name: there[name] for name in wanted}
 
 
 async def _create(

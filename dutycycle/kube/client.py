@@ -198,19 +198,16 @@ class Client:
         except KubeError as error:
             if error.reason not in _STALE or self._source is None:
                 raise
-            await self._renew(self._source, used)
-            return await send(self.access)
-
-    async def _renew(self, source: ConfigSource, used: Access) -> None:
-        """Read credentials and certificates anew. They make new connections; the old ones end idle."""
+            source = self._source
+        # Credentials and certificates are read anew. They make new connections; the old ones end idle.
         async with self._renewing:
-            if self.access is not used:  # another request has renewed them meanwhile
-                return
-            try:
-                self.access = await asyncio.to_thread(source.read)
-            except UnusableConfigError as error:
-                says = f"{used.address}: credentials cannot be read: {error}"
-                raise BusyError("401", says, everything=True) from error
+            if self.access is used:  # else another request has renewed them meanwhile
+                try:
+                    self.access = await asyncio.to_thread(source.read)
+                except UnusableConfigError as error:
+                    says = f"{used.address}: credentials cannot be read: {error}"
+                    raise BusyError("401", says, everything=True) from error
+        return await send(self.access)
 
     async def _send(
         self, access: Access, request: _Request, limit: aiohttp.ClientTimeout

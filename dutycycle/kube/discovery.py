@@ -91,8 +91,20 @@ class Kinds:
             return self._elsewhere[who]
         if self._clock() < self._missing.get(who, float("-inf")):
             raise NoKindError(f"{api_version} has no kind {kind}")
-        kind_of_version = (await self._of_version(api_version)).get(kind)
-        return kind_of_version or await self._of_another_version(api_version, kind)
+        if kind_of_version := (await self._of_version(api_version)).get(kind):
+            return kind_of_version
+        self._served.pop(api_version, None)  # it may be installed a moment later
+        group = api_version.rpartition("/")[0]
+        versions: list[str] = []
+        if group:
+            with suppress(GoneError):
+                versions = _versions(await self._get(f"/apis/{group}"))
+        for other in versions:
+            if other != api_version and kind in (kinds := await self._of_version(other)):
+                self._elsewhere[who] = kinds[kind]
+                return kinds[kind]
+        self._missing[who] = self._clock() + MISSING_S
+        raise NoKindError(f"{api_version} has no kind {kind}")
 
     def forget(self, api_version: str) -> None:
         """Ask anew for all versions of this group: one that was served may be gone."""
@@ -140,20 +152,6 @@ class Kinds:
                 return {}
             self._served[api_version] = kinds
         return self._served[api_version]
-
-    async def _of_another_version(self, api_version: str, kind: str) -> Kind:
-        self._served.pop(api_version, None)  # it may be installed a moment later
-        group = api_version.rpartition("/")[0]
-        versions: list[str] = []
-        if group:
-            with suppress(GoneError):
-                versions = _versions(await self._get(f"/apis/{group}"))
-        for other in versions:
-            if other != api_version and kind in (kinds := await self._of_version(other)):
-                self._elsewhere[api_version, kind] = kinds[kind]
-                return kinds[kind]
-        self._missing[api_version, kind] = self._clock() + MISSING_S
-        raise NoKindError(f"{api_version} has no kind {kind}")
 
 
 def _versions(group: Mapping[str, Any]) -> list[str]:

@@ -72,11 +72,11 @@ def holdings_of(node: str, gpus: Sequence[Gpu], plan: UsePlan) -> Holdings:
     of_gpus, devices, of_devices, weights, of_holders = [], 0, [], [], []
     slices = len(gpus) * len(GPU_METRICS)
     for at, gpu in enumerate(gpus):
-        words = {
-            uid: word for (uid, scope), word in plan.attribution.items() if scope == f"{node}/{gpu.index}"
-        }
-        # Columns of utilization in the tallies, of the pods on a GPU: each pod's memory comes before
         scope = f"{node}/{gpu.index}"
+        words = {uid: word for (uid, place), word in plan.attribution.items() if place == scope}
+        processes = seen_processes(gpu)
+        are_known = processes is not None and all(process.pod_uid is not None for process in processes)
+        # Columns of utilization in the tallies, of the pods on a GPU: each pod's memory comes before
         tallied = {
             uid: len(plan.pods) + at * len(USE_METRICS)
             for at, (uid, place) in enumerate(plan.sources)
@@ -86,10 +86,9 @@ def holdings_of(node: str, gpus: Sequence[Gpu], plan: UsePlan) -> Holdings:
             devices += 1
             for uid, column in device.users.items():
                 word = words.get(uid, "")
-                untouched = word in (ALLOCATED, UNKNOWN) and _all_processes_are_known(gpu)
-                held = Holding(uid, gpu.uuid, gpu.model or "", word, untouched)
-                place = rows.setdefault((uid, gpu.uuid), held)
-                of_holders.append((list(rows).index((place.pod_uid, place.gpu)), column))
+                untouched = word in (ALLOCATED, UNKNOWN) and are_known
+                rows.setdefault((uid, gpu.uuid), Holding(uid, gpu.uuid, gpu.model or "", word, untouched))
+                of_holders.append((list(rows).index((uid, gpu.uuid)), column))
             of_devices.append((*device.columns, len(of_holders)))
             weights.append(device.weight)
         slices += len(gpu.mig or ()) * len(MIG_METRICS)
@@ -105,12 +104,6 @@ def holdings_of(node: str, gpus: Sequence[Gpu], plan: UsePlan) -> Holdings:
 def seen_processes(gpu: Gpu) -> Sequence[GpuProcess] | None:
     """Return the processes on a GPU, None where they are not seen; on a slice no driver counts them."""
     return None if gpu.mig else gpu.processes
-
-
-def _all_processes_are_known(gpu: Gpu) -> bool:
-    """Tell whether it is seen which pods have a process on the GPU."""
-    processes = seen_processes(gpu)
-    return processes is not None and all(process.pod_uid is not None for process in processes)
 
 
 def divide(holders: Ints, tallies: Floats, pct: float, parts: Floats) -> bool:

@@ -1,6 +1,6 @@
 """Makes Faust's producer exact: idempotent, and silent while others may own the partitions of this worker."""
 
-from asyncio import Event, Future, sleep, timeout, wait
+from asyncio import Event, Future, sleep, timeout
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import lru_cache
@@ -11,16 +11,8 @@ from aiokafka.partitioner import murmur2
 from aiokafka.structs import TopicPartition
 from faust.transport.drivers import aiokafka as driver
 
-from dutycycle.kafka.clients import (
-    close_interrupted,
-    name_topics_in_failures,
-    note_throttling,
-    outlast_outages,
-    pace_metadata,
-    translate,
-)
+from dutycycle.kafka.clients import harden_producer, note_throttling, stop_producer, translate
 
-_LAST_REQUESTS_S = 1.0
 _LOOK_S = 0.1
 _PACE_S = 0.05
 """Between two requests to a broker. The first record after a quiet time goes at once; what follows waits, and
@@ -38,13 +30,10 @@ class ExactProducer(driver.Producer):
 
     def _new_producer(self, transactional_id: str | None = None) -> Any:
         client = super()._new_producer(transactional_id)
-        outlast_outages(client)
+        harden_producer(client)
         self._urgent = Event()
-        pace_metadata(client.client)
         app: Any = self.app
         note_throttling(client.client, app.telemetry)
-        close_interrupted(client.client)
-        name_topics_in_failures(client)
         self._guard(client._sender)
         return client
 
@@ -86,13 +75,7 @@ class ExactProducer(driver.Producer):
         client, self._producer = self._producer, None
         if client is None:
             return
-        sender = client._sender.sender_task
-        for _ in range(2):  # the first time it still waits for the requests that are on their way
-            if sender is not None and not sender.done():
-                sender.cancel()
-                await wait([sender], timeout=_LAST_REQUESTS_S)
-        await client.client.close()
-        client._closed = True
+        await stop_producer(client)
 
     def append(self, topic: str, key: bytes, value: bytes | None, *, ts_ms: int) -> "Future[Any] | None":
         """Put a record into the batch that waits for its partition; the future of the batch, which is not

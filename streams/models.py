@@ -92,17 +92,19 @@ def _builder(spec: str, seed: int) -> tuple[Build, tuple[str, ...]]:
     elif _ENTRY.fullmatch(spec):
         entry_points_by_name = {entry_point.name: entry_point for entry_point in entry_points(group=GROUP)}
         if spec not in entry_points_by_name:
-            known = (
-                f"one of {', '.join(sorted(entry_points_by_name))}"
-                if entry_points_by_name
-                else "there is none"
-            )
+            names = ", ".join(sorted(entry_points_by_name))
+            known = f"one of {names}" if names else "there is none"
             raise _NoSpecError(
                 f"no entry point of {GROUP} ({known}), and no expression such as drift.ADWIN()"
             )
         factory = entry_points_by_name[spec].load()
     else:
-        tree = _parsed(spec)
+        if len(spec) > _LONGEST:
+            raise _NoSpecError(f"is longer than {_LONGEST} characters")
+        try:
+            tree = ast.parse(spec, mode="eval").body
+        except (SyntaxError, RecursionError, MemoryError) as error:
+            raise _NoSpecError(f"is no expression: {getattr(error, 'msg', error)}") from error
         for call in ast.walk(tree):
             if isinstance(call, ast.Call):
                 _class(_dotted(call.func))  # imported here: that takes seconds, and counts for no model
@@ -110,15 +112,6 @@ def _builder(spec: str, seed: int) -> tuple[Build, tuple[str, ...]]:
     if not callable(factory):
         raise _NoSpecError("there is no such function")
     return factory, (factory.__module__.partition(".")[0],)
-
-
-def _parsed(spec: str) -> ast.expr:
-    if len(spec) > _LONGEST:
-        raise _NoSpecError(f"is longer than {_LONGEST} characters")
-    try:
-        return ast.parse(spec, mode="eval").body
-    except (SyntaxError, RecursionError, MemoryError) as error:
-        raise _NoSpecError(f"is no expression: {getattr(error, 'msg', error)}") from error
 
 
 def _built(node: ast.expr, seed: int) -> Any:

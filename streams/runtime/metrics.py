@@ -1,7 +1,7 @@
 """Counts the metrics of the streams, as a worker serves them."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from dutycycle.telemetry.events import Telemetry
 from dutycycle.telemetry.metrics import (
@@ -25,22 +25,15 @@ class StreamsMetrics:
     """Counts what one worker does. What tasks count is read when somebody scrapes: a lock would double a
     record's cost."""
 
-    def __init__(
-        self,
-        telemetry: Telemetry,
-        tasks: Sequence[StageTask],
-        clock: Callable[[], float] = time.monotonic,
-        wall: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, telemetry: Telemetry, tasks: Sequence[StageTask]) -> None:
         metrics = telemetry.metrics
         self._commits, self._commit_s = metrics.counter(COMMITS), metrics.counter(COMMIT_SECONDS)
         names = [task.stage.name for task in tasks]
         self._snapshots = {name: metrics.counter(SNAPSHOTS, stage=name) for name in names}
         self._snapshot_bytes = {name: metrics.counter(SNAPSHOT_BYTES, stage=name) for name in names}
         self._tasks = tasks
-        self.now_s = clock
-        self._wall = wall
-        self._committed_s = clock()
+        self.now_s = time.monotonic
+        self._committed_s = self.now_s()
         self.state_bytes = 0
         """What was written of states since the start."""
         metrics.read(SNAPSHOT_AGE, self.age_s)
@@ -80,6 +73,6 @@ class StreamsMetrics:
 
     def delays_s(self) -> dict[tuple[str, ...], float]:
         """Tell how old the newest record of each source is."""
-        now = self._wall()
+        now = time.time()
         newest = {task.stage.source: task.newest_ms for task in self._tasks}
         return {(source,): now - ms / 1000 for source, ms in newest.items() if ms is not None}

@@ -167,7 +167,7 @@ class LockedCycles(NamedTuple):
 class CycleBank:
     """Keeps the windows of n series, and the cycles that were found in them."""
 
-    def __init__(self, n: int = 0, config: CycleConfig = TICKS, siblings: Ints | None = None) -> None:
+    def __init__(self, n: int, config: CycleConfig = TICKS, siblings: Ints | None = None) -> None:
         self._config = config
         self._siblings: Ints = np.arange(n) if siblings is None else siblings
         self._ring = Ring(config.samples, config.interval_ms, n, config.store)

@@ -119,7 +119,7 @@ class CycleScales:
     """Keeps the windows of n series on all scales, and what was published of them. ``ticks``: of the
     finest."""
 
-    def __init__(self, n: int = 0, ticks: CycleConfig = TICKS, witnesses: Ints | None = None) -> None:
+    def __init__(self, n: int, ticks: CycleConfig = TICKS, witnesses: Ints | None = None) -> None:
         self._witnesses: Ints = np.arange(n) if witnesses is None else witnesses
         self._ticks = CycleBank(n, ticks, self._witnesses)
         self._bursts = BurstBank()

@@ -71,8 +71,8 @@ def _exact(values: Iterable[float]) -> list[float]:
 class DepartedPods:
     """Holds what the departed pods of a job add to it. ``pods``: how many there are; ``with_gpus``: how many
     of them had metrics of single GPUs. ``uid in departed`` holds for those that departed last. ``span``:
-    their first and last moment. ``sums`` by metric. ``uids``: in the order in which they departed.
-    ``totals``: what they used, by name, as floats whose exact sum it is."""
+    their first and last moment (Unix ms), None if no pod departed. ``sums`` by metric. ``uids``: in the order
+    in which they departed. ``totals``: what they used, by name, as floats whose exact sum it is."""
 
     pods: int = 0
     with_gpus: int = 0
@@ -98,10 +98,6 @@ class DepartedPods:
         self.uids[part.pod_uid] = None
         if len(self.uids) > MAX_REMEMBERED_PODS:
             del self.uids[next(iter(self.uids))]
-
-    def moments(self) -> tuple[int, ...]:
-        """Return their first and last moment in Unix milliseconds; empty if no pod departed."""
-        return self.span or ()
 
     def all_totals(self) -> Iterable[dict[str, float]]:
         """Yield totals whose sum is theirs."""

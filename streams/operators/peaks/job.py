@@ -84,7 +84,7 @@ class JobOperator(Operator):
         self._changed = False
         parts = sorted(self._parts.values(), key=lambda part: (part.pod_name, part.first_ms, part.pod_uid))
         newest = max(parts, key=lambda part: (part.last_ms, part.pod_uid))
-        moments, current = self._departed.moments(), self._current(parts)
+        moments, current = self._departed.span or (), self._current(parts)
         # The pods by name. Of pods that had one name one after the other, the later ones carry their start
         # in it.
         pods: dict[str, PodOfJob] = {}

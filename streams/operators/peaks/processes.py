@@ -27,8 +27,8 @@ def process_rank(scope: str, maxima: Mapping[str, float], at_ms: float) -> Rank:
     return memory, busy, at_ms, scope
 
 
-def highest_ranked(ranks: Iterable[Rank], most: int = MAX_POD_PROCESSES) -> set[str]:
-    """Return the scopes of the highest ranks."""
+def highest_ranked(ranks: Iterable[Rank], most: int) -> set[str]:
+    """Return the scopes of the highest ranks, ``most`` at most."""
     return {rank[-1] for rank in nlargest(most, ranks)}
 
 

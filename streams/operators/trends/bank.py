@@ -105,7 +105,7 @@ class TrendBank:
     (array([319.5]), array([0.5]))
     """
 
-    def __init__(self, n: int = 0, horizons_s: tuple[float, ...] = HORIZONS_S) -> None:
+    def __init__(self, n: int, horizons_s: tuple[float, ...] = HORIZONS_S) -> None:
         self._horizons_s = horizons_s
         self._began_ms, self._last_ms = -1, -1
         """When time begins (ms since 1970), just before the first tick, and the last tick since then. All

@@ -90,13 +90,13 @@ class CycleForecaster(time_series.base.Forecaster):
     def _evaluate(self) -> None:
         self._cycles.changes(self._now_ms)
 
-    def _season(self) -> Season | None:
+    def _season(self) -> Season:
         return season_of(self._cycles.locked(), _COLUMN)
 
     def forecast(self, horizon: int, xs: list[dict[Any, Any]] | None = None) -> list[float]:
         """Return the value of each of the next ``horizon`` steps. ``xs`` is not used."""
         season = self._season()
-        if season is None:
+        if not season.columns.size:
             return [self._newest] * horizon
         best = int(season.errors(_COLUMN)[:, 0].argmin())
         values: list[float] = season.ahead(np.arange(1.0, horizon + 1))[:, best, 0].tolist()

@@ -175,8 +175,7 @@ class AnalysisBank:
             resolution=self._resolutions,
         )
         cyclic = np.zeros(capacity.size, np.bool_)
-        if season is not None:
-            cyclic[season.columns] = True
+        cyclic[season.columns] = True
         changed = self._debouncer.changes(ts_ms, forecast, cyclic, self._trend_subjects)
         if not changed.size:
             return Evaluation(ts_ms, [], None, cycles)

@@ -17,7 +17,7 @@ from streams.operators.trends.holt import SLOPE, VARIANCE, Holt, is_measured, up
 from streams.operators.trends.horizon import Horizons
 from streams.operators.trends.recent import BLOCK_MS as MEAN_MS
 from streams.operators.trends.recent import RecentMeans, close_means
-from streams.operators.trends.season import Season
+from streams.operators.trends.season import NO_SEASON, Season
 
 SNAPSHOT_VERSION = 11
 HORIZONS_S = (10.0, 30.0, 300.0)
@@ -162,7 +162,7 @@ class TrendBank:
 
     def forecast(
         self,
-        season: Season | None = None,
+        season: Season = NO_SEASON,
         *,
         lower: Floats | None = None,
         upper: Floats | None = None,
@@ -191,7 +191,7 @@ class TrendBank:
     def path(
         self,
         ahead_s: Floats,
-        season: Season | None = None,
+        season: Season = NO_SEASON,
         *,
         lower: Floats | None = None,
         upper: Floats | None = None,

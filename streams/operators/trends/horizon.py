@@ -432,10 +432,6 @@ def _forecast(
     return kept, lasts, points, methods, now
 
 
-_NO_COLUMNS: Ints = np.zeros(0, np.int64)
-_NO_PERIODS: Floats = np.zeros(0)
-
-
 class Horizons:
     """Keeps forecasts of n series at ``horizons_s`` (ascending), and their errors so far.
 
@@ -479,25 +475,21 @@ class Horizons:
             return times.size
         return max(int(times.searchsorted(self._next_ms - EARLY_MS)), 1)
 
-    def follow(self, season: Season | None) -> None:
+    def follow(self, season: Season) -> None:
         """Follow the cycles of ``season`` from now on.
 
         Where a cycle was found or lost, the interval changes at once, in proportion to the expected error.
         """
-        columns, period_s = (
-            (_NO_COLUMNS, _NO_PERIODS) if season is None else (season.columns, season.period_s)
-        )
-        changed, before = _follow(columns, period_s, self._state)
+        changed, before = _follow(season.columns, season.period_s, self._state)
         if not changed.size:
             return
         self._state[:, SEASONAL, changed] = 0.0
-        if season is not None:
-            begun = np.flatnonzero(np.isin(season.columns, changed))
-            self._state[:, SEASONAL, season.columns[begun]] = season.errors(begun)
+        begun = np.flatnonzero(np.isin(season.columns, changed))
+        self._state[:, SEASONAL, season.columns[begun]] = season.errors(begun)
         _begin(changed, before, self._state)
 
     def forecast(
-        self, ts_ms: int, holt: Holt, recent: Floats, bounds: Floats, season: Season | None
+        self, ts_ms: int, holt: Holt, recent: Floats, bounds: Floats, season: Season
     ) -> tuple[Floats, Ints, Floats]:
         """Return value, 5 % and 95 % points of all columns, shape (3, horizons, n), NaN where the age of the
         series and the errors that were measured do not bear the horizon; how they are forecast, places in
@@ -507,15 +499,13 @@ class Horizons:
         capacity, seconds until that is reached, and what the values are multiples of, NaN for none. The
         forecasts are kept until their moment comes.
         """
-        columns = _NO_COLUMNS if season is None else season.columns
-        ahead = np.empty((self._ahead_s.size, SEASONS, 0)) if season is None else season.ahead(self._ahead_s)
         worth = _worth(self._overlap, self._state)
         self._before[:-1] = self._before[1:]
         seen = (holt.state[COUNTED] > 0) & (holt.state[SEEN_MS] >= ts_ms - RESET_MS)
         self._before[-1] = np.where(seen, holt.state[READ], np.nan)
         kept, lasts, points, methods, now = _forecast(
-            ts_ms, self._ahead_s, self._overlap, holt.state, self._before, recent, bounds, columns, ahead,
-            worth, self._state,
+            ts_ms, self._ahead_s, self._overlap, holt.state, self._before, recent, bounds, season.columns,
+            season.ahead(self._ahead_s), worth, self._state,
         )  # fmt: skip
         for of_it, then, forecasts in zip(kept, lasts, self._kept, strict=True):
             if forecasts.has_room(ts_ms):
@@ -524,7 +514,7 @@ class Horizons:
         return points, methods, now
 
     def path(
-        self, ts_ms: int, ahead_s: Floats, holt: Holt, recent: Floats, bounds: Floats, season: Season | None
+        self, ts_ms: int, ahead_s: Floats, holt: Holt, recent: Floats, bounds: Floats, season: Season
     ) -> Floats:
         """Return the same at any other times (ascending), shape (3, times, n): with the interval of the next
         later horizon, or the last. Nothing is kept.
@@ -534,17 +524,12 @@ class Horizons:
         """
         rows = np.minimum(np.searchsorted(self._ahead_s, ahead_s), self._ahead_s.size - 1)
         earlier = np.where(self._ahead_s[rows] > ahead_s, np.maximum(rows - 1, 0), rows)
-        columns = _NO_COLUMNS if season is None else season.columns
-        ahead = np.empty((ahead_s.size, SEASONS, 0)) if season is None else season.ahead(ahead_s)
-        state, overlap, worth = (
-            self._state[rows],
-            self._overlap[rows],
-            _worth(self._overlap, self._state)[rows],
-        )
+        worth, state = _worth(self._overlap, self._state)[rows], self._state[rows]
         state[:, :MODELS] = np.maximum(state[:, :MODELS], self._state[earlier, :MODELS])
         return _forecast(
-            ts_ms, ahead_s, overlap, holt.state, self._before, recent, bounds, columns, ahead, worth, state
-        )[2]
+            ts_ms, ahead_s, self._overlap[rows], holt.state, self._before, recent, bounds, season.columns,
+            season.ahead(ahead_s), worth, state,
+        )[2]  # fmt: skip
 
     def snapshot(self) -> dict[str, Any]:
         """Return plain data."""

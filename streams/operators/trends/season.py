@@ -15,7 +15,6 @@ from streams.operators.columns.arrays import Floats, Ints
 
 if TYPE_CHECKING:  # so that both are compiled side by side (streams/compile.py)
     from streams.operators.cycles.bank import LockedCycles
-    from streams.operators.cycles.detect.window import Windows
 
 SEASONS = 2
 """Forecasters that know the cycle: all of the newest periods and their slope; the newest few, level."""
@@ -33,27 +32,18 @@ TRIED = 24
 """How many of the newest samples forecasts are tried on, to know their error from the first moment."""
 
 
-def season_of(cycles: "LockedCycles", columns: Ints) -> "Season | None":
-    """Return forecasters for those ``cycles`` that hold a whole period; None if there are none.
+def season_of(cycles: "LockedCycles", columns: Ints) -> "Season":
+    """Return forecasters for those ``cycles`` that hold a whole period.
 
     Column j of the cycles is column ``columns[j]`` of the trends; -1 has no trend.
     """
-    if not cycles.columns.size:
-        return None
     (samples, bounds), interval_ms = cycles.windows, cycles.interval_ms
     mine, periods = columns[cycles.columns], cycles.periods_s * 1000 / interval_ms
     holds = (mine >= 0) & (bounds[:, 1] - bounds[:, 0] >= np.maximum(periods, FEWEST))
     if holds.all():
         return Season(mine, periods, cycles.windows, interval_ms)
     held = holds.nonzero()[0]
-    if not held.size:
-        return None
-    return Season(
-        mine[held],
-        periods[held],
-        cycles.windows._replace(samples=samples[held], bounds=bounds[held]),
-        interval_ms,
-    )
+    return Season(mine[held], periods[held], (samples[held], bounds[held]), interval_ms)
 
 
 @kernel
@@ -156,10 +146,12 @@ class Season:
     """Forecasts k series from their cycles.
 
     ``columns`` (k,) are those of the trends, ``periods`` (k,) in samples, and ``windows`` the samples of
-    each since its cycle began.
+    each since its cycle began (``cycles.detect.window.Windows``).
     """
 
-    def __init__(self, columns: Ints, periods: Floats, windows: "Windows", interval_ms: int) -> None:
+    def __init__(
+        self, columns: Ints, periods: Floats, windows: tuple[Floats, Ints], interval_ms: int
+    ) -> None:
         self.columns, self.period_s = columns, periods * interval_ms / 1000
         self._interval_s = interval_ms / 1000
         self._periods, self._windows = periods, windows
@@ -173,3 +165,9 @@ class Season:
         """Return the mean absolute error of each forecaster of the series at ``places`` on their newest
         samples, shape (SEASONS, places)."""
         return _errors(places, self._periods, *self._windows)
+
+
+NO_SEASON = Season(
+    np.zeros(0, np.int64), np.zeros(0), (np.zeros((0, 0)), np.zeros((0, 2), np.int64)), interval_ms=1000
+)
+"""Where no series has a cycle."""

@@ -40,22 +40,19 @@ def serve_metrics(
     )
     metrics.read(RECORDS_TAKEN, lambda: {(topic,): float(n) for topic, n in dispatcher.records_taken.items()})
     metrics.read(RECORDS_USED, lambda: {(topic,): float(n) for topic, n in dispatcher.records_used.items()})
-    telemetry.status.ready["sinks"] = lambda: _away(telemetry)
-    telemetry.status.remark = lambda: _lacking(telemetry)
+
+    def away() -> str | None:
+        conditions = list(telemetry.conditions.items())
+        return next((detail for (event, _), detail in conditions if event == SINK_AWAY.name), None)
+
+    def lacking() -> str:  # without the API server's words, which name an object
+        names = [name for event, name in list(telemetry.conditions) if event == PERMISSION_MISSING.name]
+        return f"no permission to {', '.join(names)}" if names else ""
+
+    telemetry.status.ready["sinks"], telemetry.status.remark = away, lacking
 
 
 def count_writes(telemetry: Telemetry, sink: str, count: int = 1) -> None:
     """Count that so many rows or objects were written just now."""
     telemetry.metrics.counter(WRITES, sink=sink).inc(count)
     telemetry.metrics.gauge(LAST_WRITE, sink=sink).set(time.time())
-
-
-def _away(telemetry: Telemetry) -> str | None:
-    away = [detail for (event, _), detail in list(telemetry.conditions.items()) if event == SINK_AWAY.name]
-    return away[0] if away else None
-
-
-def _lacking(telemetry: Telemetry) -> str:
-    """Return the permissions that the sinks lack. Without the API server's words, which name an object."""
-    lacking = [name for event, name in list(telemetry.conditions) if event == PERMISSION_MISSING.name]
-    return f"no permission to {', '.join(lacking)}" if lacking else ""

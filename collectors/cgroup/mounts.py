@@ -31,7 +31,16 @@ class Hierarchy:
 def find_hierarchies(host_root: str) -> tuple[Hierarchy, ...]:
     """Return the hierarchies below ``<host_root>/sys/fs/cgroup``, v1 first; none where nothing is mounted."""
     top = Path(host_root) / "sys/fs/cgroup"
-    return (*_v1(top), *_v2(top), *_v2(top / "unified"))
+    of_v1: list[Hierarchy] = []
+    for root in sorted(top.iterdir()) if top.is_dir() else ():
+        controllers = _V1_CONTROLLERS.intersection(root.name.split(","))
+        # "cpu" is mostly a link to "cpu,cpuacct", and a folder without cgroup.procs has nothing mounted.
+        if not controllers or root.is_symlink() or not (root / "cgroup.procs").exists():
+            continue
+        io_file = _io_file(root) if "blkio" in controllers else ""
+        if counted := controllers if io_file else controllers - {"blkio"}:
+            of_v1.append(Hierarchy(str(root), 1, counted, io_file))
+    return (*of_v1, *_v2(top), *_v2(top / "unified"))
 
 
 def _v2(root: Path) -> Iterator[Hierarchy]:
@@ -40,17 +49,6 @@ def _v2(root: Path) -> Iterator[Hierarchy]:
     except OSError:
         return
     yield Hierarchy(str(root), 2, frozenset(enabled))
-
-
-def _v1(top: Path) -> Iterator[Hierarchy]:
-    for root in sorted(top.iterdir()) if top.is_dir() else ():
-        controllers = _V1_CONTROLLERS.intersection(root.name.split(","))
-        # "cpu" is mostly a link to "cpu,cpuacct", and a folder without cgroup.procs has nothing mounted.
-        if not controllers or root.is_symlink() or not (root / "cgroup.procs").exists():
-            continue
-        io_file = _io_file(root) if "blkio" in controllers else ""
-        if counted := controllers if io_file else controllers - {"blkio"}:
-            yield Hierarchy(str(root), 1, counted, io_file)
 
 
 def _io_file(root: Path) -> str:

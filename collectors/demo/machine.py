@@ -69,7 +69,15 @@ class DemoMachine:
         second = (tick.ts_ms - self._start_ms) / 1000
         elapsed_s = second - self._last_s if tick.seq else tick.interval_ms / 1000
         self._last_s = second
-        records = list(self._pods(tick, second))
+        records: list[Outgoing] = []
+        for workload in WORKLOADS:
+            life = 0 if workload.life_s is None else int(second // workload.life_s)
+            known = self._lives.get(workload.name)
+            self._lives[workload.name] = life
+            for rank in range(len(workload.gpus) if known != life else 0):
+                if known is not None:
+                    records.append(_pod(tick, workload, rank, known, phase="Failed"))
+                records.append(_pod(tick, workload, rank, life, phase="Running"))
         gpus = tuple(
             self._gpu(index, workload, rank, second, elapsed_s)
             for index, (workload, rank) in enumerate(_OWNERS)
@@ -83,18 +91,6 @@ class DemoMachine:
 
     def close(self) -> None:
         """Close nothing: it holds nothing."""
-
-    def _pods(self, tick: Tick, second: float) -> Iterator[Outgoing]:
-        for workload in WORKLOADS:
-            life = 0 if workload.life_s is None else int(second // workload.life_s)
-            known = self._lives.get(workload.name)
-            if known == life:
-                continue
-            self._lives[workload.name] = life
-            for rank in range(len(workload.gpus)):
-                if known is not None:
-                    yield _pod(tick, workload, rank, known, phase="Failed")
-                yield _pod(tick, workload, rank, life, phase="Running")
 
     def _gpu(self, index: int, workload: DemoWorkload, rank: int, second: float, elapsed_s: float) -> Gpu:
         number = min(max(round(elapsed_s * _BURSTS_PER_S), 1), _MOST_BURSTS)

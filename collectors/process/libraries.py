@@ -5,7 +5,7 @@ beside the package, the name of the mapped file, and nothing.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from dutycycle.contract.records.processes import Package
@@ -63,15 +63,6 @@ def libraries_of(maps: str, listing: Listing) -> Libraries:
             if match := _INFO.fullmatch(name):
                 versions[match["name"].lower().replace(".", "_")] = match["version"]
     python = next((match[1] for path in paths if (match := _PYTHON.search(path))), None)
-    return Libraries(
-        python=python,
-        frameworks=tuple(_frameworks(paths, versions)),
-        cuda=_version_of(_CUDA, paths, versions),
-        nccl=_version_of(_NCCL, paths, versions),
-    )
-
-
-def _frameworks(paths: Iterable[str], versions: dict[str, str]) -> Iterator[Package]:
     loaded: dict[str, str | None] = {}
     for path in paths:
         in_package = _PACKAGES.match(path)
@@ -82,7 +73,12 @@ def _frameworks(paths: Iterable[str], versions: dict[str, str]) -> Iterator[Pack
         shared = _SHARED.fullmatch(path.rpartition("/")[2])
         if shared and (known := _BY_LIBRARY.get(shared["name"])) is not None:
             loaded[known] = loaded.get(known) or shared["version"]
-    return (Package(name=name, version=version) for name, version in sorted(loaded.items()))
+    return Libraries(
+        python=python,
+        frameworks=tuple(Package(name=name, version=version) for name, version in sorted(loaded.items())),
+        cuda=_version_of(_CUDA, paths, versions),
+        nccl=_version_of(_NCCL, paths, versions),
+    )
 
 
 def _version_of(library: str, paths: Iterable[str], versions: dict[str, str]) -> str | None:

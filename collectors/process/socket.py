@@ -86,7 +86,15 @@ class StepSocket:
                 )
             except BlockingIOError:
                 return
-            pid = _sender(ancillary)
+            # In the collector's pid namespace; 0, which is nobody's, for a sender that it cannot see.
+            pid: int = next(
+                (
+                    _CREDENTIALS.unpack_from(credentials)[0]
+                    for level, kind, credentials in ancillary
+                    if level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS
+                ),
+                0,
+            )
             if flags & socket.MSG_TRUNC:
                 self._refuse("too_large", pid, f"larger than {MOST_BYTES} bytes")
             else:
@@ -146,16 +154,6 @@ def _together(before: Loop, now: Loop) -> Loop:
         "samples": sum(samples) if samples else None,
     }
     return replace(before, **newest)
-
-
-def _sender(ancillary: Iterable[tuple[int, int, bytes]]) -> int:
-    """Return the sender's process id, in the collector's pid namespace; 0 (there is no such) for one that it
-    cannot see."""
-    for level, kind, data in ancillary:
-        if level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS:
-            pid: int = _CREDENTIALS.unpack_from(data)[0]
-            return pid
-    return 0
 
 
 def _bound(path: Path) -> socket.socket:

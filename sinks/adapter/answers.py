@@ -1,13 +1,14 @@
-"""Answers in the words of the API: resources, lists of values, failures. Pure.
+"""Answers in the words of the API: resources, lists, failures; and tells whose pods are whose. Pure.
 
 https://github.com/kubernetes/metrics/tree/v0.36.3/pkg/apis has the types.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from dutycycle.contract.records.pods import JobRef
 from dutycycle.contract.units import rfc3339
-from dutycycle.kube.references import Metadata
+from dutycycle.kube.references import Metadata, deployment_of
 from sinks.adapter.figures import MetricValue
 from sinks.adapter.metric_names import MetricName, listed
 
@@ -21,6 +22,14 @@ _REASONS = {
     400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 405: "MethodNotAllowed",
     500: "InternalError", 503: "ServiceUnavailable",
 }  # fmt: skip
+
+
+class Owner(NamedTuple):
+    """Names an object that has pods, in their namespace."""
+
+    api_version: str
+    kind: str
+    name: str
 
 
 class PodFigure(NamedTuple):
@@ -38,6 +47,32 @@ class ObjectFigure(NamedTuple):
     namespace: str | None
     name: str
     figure: MetricValue
+
+
+def owners(pod: Metadata, job: JobRef | None) -> Iterator[Owner]:
+    """Yield the objects whose pod it is: its controller, the Deployment of a ReplicaSet, and its topmost
+    owner.
+
+    ``job``: the topmost owner, where the topic ``pods`` tells it. An object may come twice.
+    """
+    for reference in pod.get("ownerReferences") or ():
+        if not reference.get("controller"):
+            continue
+        yield Owner(reference["apiVersion"], reference["kind"], reference["name"])
+        if (deployment := deployment_of(pod)) is not None:
+            yield Owner(reference["apiVersion"], "Deployment", deployment)
+    if job is not None:
+        yield Owner(job.api_version, job.kind, job.name)
+
+
+def combined(figures: Sequence[MetricValue], metric: MetricName) -> MetricValue:
+    """Return the mean of ``figures`` (at least one), or the largest; as old as the oldest of them."""
+    values = [figure.value for figure in figures]
+    return MetricValue(
+        max(values) if metric.is_max else sum(values) / len(values),
+        min(figure.end_ms for figure in figures),
+        max(figure.window_s for figure in figures),
+    )
 
 
 def resources(group: str, fields: Iterable[str], of_nodes: Iterable[str]) -> Json:

@@ -16,11 +16,20 @@ from dutycycle.kube.references import Metadata, ObjectRef
 from dutycycle.telemetry.events import Telemetry
 from dutycycle.telemetry.metrics import ADAPTER_ANSWERS
 from sinks.adapter import answers, metric_names
-from sinks.adapter.answers import CUSTOM, EXTERNAL, VERSION, Json, ObjectFigure, PodFigure
+from sinks.adapter.answers import (
+    CUSTOM,
+    EXTERNAL,
+    VERSION,
+    Json,
+    ObjectFigure,
+    Owner,
+    PodFigure,
+    combined,
+    owners,
+)
 from sinks.adapter.figures import Figures
 from sinks.adapter.front_proxy import FrontProxy
 from sinks.adapter.metric_names import MetricName, UnknownMetricError
-from sinks.adapter.objects import Owner, combined, owners
 from sinks.permissions import MissingPermissions
 from sinks.reviews import Reviewer
 

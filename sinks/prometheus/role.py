@@ -60,13 +60,14 @@ class MetricsRole(Role):
 
     async def work(self, admission: Admission | None) -> None:
         """Forget what is gone; send the series, where a receiver is given."""
-        work = [self._forget_regularly()]
+
+        async def forget() -> None:
+            while True:
+                await asyncio.sleep(_FORGET_EVERY_S)
+                if self.telemetry.status.ready[self.name]() is None:
+                    self.view.forget(round(self._wall() * 1000))
+
+        work = [forget()]
         if self._writer is not None:
             work.append(self._writer.run())
         await together(*work)
-
-    async def _forget_regularly(self) -> None:
-        while True:
-            await asyncio.sleep(_FORGET_EVERY_S)
-            if self.telemetry.status.ready[self.name]() is None:
-                self.view.forget(round(self._wall() * 1000))

@@ -88,7 +88,12 @@ class QuestionReader:
 
     def read(self, body: bytearray) -> PlacementQuestion:
         """Keep nothing of ``body``. Raise ``BadRequestError``, or ``ValueError`` for what is no such JSON."""
-        args, names, nodes = self._read_as_go_writes(body) or _read_any(body)
+        parts = self._read_as_go_writes(body)
+        if parts is None:
+            args = _ARGS.decode(bytes(body))  # nodes keep what they stand in, and the body is used again
+            whole = (args.nodes and args.nodes.items) or []
+            parts = args, [_NODE.decode(node).metadata.name for node in whole], whole
+        args, names, nodes = parts
         pod = args.pod
         if pod is None:
             raise BadRequestError("Pod is missing")
@@ -152,9 +157,3 @@ class QuestionReader:
         node = _RememberedNode(key, name, raw, b"" if before is None else before.after)
         self._remembered[key] = node
         return node
-
-
-def _read_any(body: bytearray) -> _Parts:
-    args = _ARGS.decode(bytes(body))  # nodes keep what they stand in, and the body is used again
-    nodes = (args.nodes and args.nodes.items) or []
-    return args, [_NODE.decode(node).metadata.name for node in nodes], nodes

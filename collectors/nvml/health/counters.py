@@ -46,6 +46,7 @@ class HealthReader:
     def __init__(self) -> None:
         self._unsupported: set[int] = set()
         self._links: tuple[int | None, int | None] = None, None
+        """How many links are active, and the errors of all; None is unknown."""
         self._readings = 0
 
     def forget(self) -> None:
@@ -62,7 +63,18 @@ class HealthReader:
         totals = [values[number] for number in _LINK_TOTALS if number in values]
         energy_mj = values.get(_ENERGY_MJ)
         if links or self._readings % LINK_READS == 0:
-            self._links = self._read_links(query, counts.get("nvlinks") or 0)
+            count = counts.get("nvlinks") or 0
+            count = count if count <= _MOST_LINKS else 0
+            keys = [(number, link) for link in range(count) for number in (_LINK_STATE, *_LINK_ERRORS)]
+            of_links = self._values(query, keys).items()
+            states = [value for key, value in of_links if _number(key) == _LINK_STATE]
+            are_active = [
+                None if state is None else state in (_LINK_ACTIVE, _LINK_ASLEEP) for state in states
+            ]
+            self._links = (
+                sum_of_all(are_active) if len(states) == count else None,
+                sum_of_all(value for key, value in of_links if _number(key) != _LINK_STATE),
+            )
         self._readings += 1
         active, errors = self._links
         fabric = query.ask("fabric", gate.fabric, gate.fabric_without_health)
@@ -86,16 +98,6 @@ class HealthReader:
             **counts,
         )
         return None if counters == HealthCounters() else counters
-
-    def _read_links(self, query: DeviceQuery, links: int) -> tuple[int | None, int | None]:
-        """Tell how many links are active, and the errors of all; None is unknown."""
-        links = links if links <= _MOST_LINKS else 0
-        keys = [(number, link) for link in range(links) for number in (_LINK_STATE, *_LINK_ERRORS)]
-        values = self._values(query, keys)
-        states = [value for (number, _), value in _scoped(values) if number == _LINK_STATE]
-        errors = [value for (number, _), value in _scoped(values) if number != _LINK_STATE]
-        active = [None if state is None else state in (_LINK_ACTIVE, _LINK_ASLEEP) for state in states]
-        return sum_of_all(active) if len(states) == links else None, sum_of_all(errors)
 
     def _values(self, query: DeviceQuery, keys: Sequence[Key]) -> dict[Key, int | None]:
         """Return the fields that the GPU knows, by what was asked for; None: this time it does not say."""
@@ -127,7 +129,3 @@ def _flag(values: Mapping[Key, int | None], number: int) -> bool | None:
 
 def _number(key: Key) -> int:
     return key if isinstance(key, int) else key[0]
-
-
-def _scoped(values: Mapping[Key, int | None]) -> list[tuple[tuple[int, int], int | None]]:
-    return [(key, value) for key, value in values.items() if not isinstance(key, int)]

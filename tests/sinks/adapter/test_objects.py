@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from dutycycle.contract.records.pods import JobRef
+from sinks.adapter.answers import Owner, combined, owners
 from sinks.adapter.figures import MetricValue
 from sinks.adapter.metric_names import MetricName
-from sinks.adapter.objects import Owner, combined, owners
 
 JOB = JobRef(api_version="jobset.x-k8s.io/v1alpha2", kind="JobSet", name="js", uid="u")
 

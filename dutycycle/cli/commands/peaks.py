@@ -86,6 +86,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         namespace=args.namespace, job=args.job, name=args.pod, node=args.node, label=args.label,
         since_ms=None if args.since is None else history.ago_ms("--since", args.since),
     )  # fmt: skip
+    nothing = "no records yet" if which == Which() else "no record is of what was asked for"
     if args.nodes:
         for name in ("namespace", "job", "label"):
             if getattr(args, name) is not None:
@@ -94,7 +95,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
                 )
         if args.sort != "name":
             raise DutycycleError("--sort is of pods and jobs: with --nodes the order is by node and day")
-        return print_days(node_peaks(url, which), args.format)
+        return print_days(node_peaks(url, which), args.format, nothing)
     records: Sequence[PeakRecord] = job_peaks(url, which) if args.jobs else pod_peaks(url, which)
     if not records:
         require_namespace(url, args.namespace)
@@ -102,7 +103,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         print("no pod had a GPU; what each node's GPUs did: dutycycle peaks --nodes", file=sys.stderr)  # noqa: T201
     if args.sort != "name":
         records = sorted(records, key=lambda peaks: -(_SORTS[args.sort](peaks) or 0))
-    return print_records(records, args.format)
+    return print_records(records, args.format, nothing)
 
 
 def _label(text: str) -> tuple[str, str]:
@@ -111,8 +112,8 @@ def _label(text: str) -> tuple[str, str]:
     return key.strip(), value.strip()
 
 
-def print_records(records: Sequence[PeakRecord], form: str) -> int:
-    """Print the records to stdout; 0, also when there are none."""
+def print_records(records: Sequence[PeakRecord], form: str, nothing: str) -> int:
+    """Print the records to stdout, or ``nothing`` for an empty table; 0, also when there are none."""
     if form == "json":
         print_json([to_plain(record) for record in records])
     elif form == "csv":
@@ -144,11 +145,11 @@ def print_records(records: Sequence[PeakRecord], form: str) -> int:
             cells = (str(head[name] or "") for name in names)
             rows.append([*cells, str(gpu_count(record) or ""), *figures, span, "yes" if record.final else ""])
         headers = [*names, "GPUs>", *(f"{header}>" for header, _, _ in _COLUMNS), "seconds>", "ended"]
-        print_table(headers, rows, "no records yet")
+        print_table(headers, rows, nothing)
     return 0
 
 
-def print_days(records: Sequence[NodePeaks], form: str) -> int:
+def print_days(records: Sequence[NodePeaks], form: str, nothing: str) -> int:
     """Print the records to stdout, those of a node and day as one line of the table; 0, also without any."""
     if form == "json":
         print_json([to_plain(record) for record in records])
@@ -172,7 +173,7 @@ def print_days(records: Sequence[NodePeaks], form: str) -> int:
             )
             gpus = max(len(source.gpus) for source in sources)
             lines.append((node, utc_day(day_ms), str(gpus or ""), *figures))
-        print_table(headers, lines, "no records yet")
+        print_table(headers, lines, nothing)
     return 0
 
 

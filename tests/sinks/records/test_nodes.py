@@ -82,6 +82,9 @@ def test_the_command_shows_a_line_for_each_day(tmp_path: Any, capsys: pytest.Cap
     assert {"97.0", "90.0", "500", "310", "256"} <= set(lines[1])
     main(["peaks", "--nodes", "--node", "a", "--format", "json", "--records", url])
     assert orjson.loads(capsys.readouterr().out)[0] == orjson.loads(encode(HOST))
+    main(["peaks", "--nodes", "--node", "nope", "--records", url])
+    main(["peaks", "--job", "nope", "--records", url])
+    assert capsys.readouterr().out == "no record is of what was asked for\n" * 2  # there are others
     main(["peaks", "--nodes", "--format", "csv", "--records", url])
     assert "2023-11-15,a,nvml,a/0,gpu_util_pct,97,48.5,,5" in capsys.readouterr().out.splitlines()
     assert main(["peaks", "--nodes", "--namespace", "ml", "--records", url]) != 0

@@ -133,6 +133,10 @@ CONTROLS: dict[str, tuple[Script, set[str]]] = {
                     "enc_util_pct": 80, "dec_util_pct": 45}],
         {"none", "unknown", "over_provisioned"},
     ),
+    "a small model that is asked once a second": (
+        lambda _at: [UTILIZATION_ALONE | {"gpu_util_pct": 3, "power_w": 95, "mem_copy_util_pct": 0}],
+        {"none", "unknown", "over_provisioned"},
+    ),
     "a server with few requests": (
         lambda at: [TRAINS | {
             "gpu_util_pct": 20 + 15 * (at * 7919 % 5 == 0), "sm_active_pct": 4, "tensor_active_pct": 2,
@@ -214,26 +218,59 @@ def test_of_controls_nothing_is_claimed(name: str) -> None:
     assert not [anomaly for one in said for anomaly in one.anomalies]
 
 
-@pytest.mark.parametrize("pods", [1, 2])
-def test_a_pod_on_a_gpu_whose_video_engines_work_is_not_idle(pods: int) -> None:
-    """Utilization counts kernels alone, and of a GPU of several pods nobody tells whose video it is."""
+def newest_of_pods(
+    figures: Callable[[int], Figures], pods: int, seconds: int
+) -> dict[str | None, PodInsight]:
+    """What is known in the end of pods, by name, each with a process on the one GPU."""
     pipeline, published = LocalPipeline(stages(Settings())), []
-    processes = [{"pid": pod, "pod_uid": f"uid-{pod}", "gpu_util_pct": 1} for pod in range(pods)]
+    parts = {"gpu_util_pct": 1} if pods > 1 else {}
+    processes = [{"pid": pod, "pod_uid": f"uid-{pod}"} | parts for pod in range(pods)]
     for pod in range(pods):
         who = {"v": 1, "uid": f"uid-{pod}", "namespace": "v", "name": f"t-{pod}", "node": NODE}
         published += pipeline.feed(record("pods", f"uid-{pod}", who | {"phase": "Running"}))
-    for seq in range(1, 200):
-        encodes = gpu(0, gpu_util_pct=pods, enc_util_pct=80, dec_util_pct=45, processes=processes)
+    for seq in range(1, seconds):
         tick: Figures = {"node": NODE, "ts_ms": 1000 * seq}
-        published += pipeline.feed(record("nvml-samples", NODE, nvml(seq, [encodes], **tick), seq))
+        one = gpu(0, **figures(seq), processes=processes)
+        published += pipeline.feed(record("nvml-samples", NODE, nvml(seq, [one], **tick), seq))
     published += pipeline.flush()
-    newest = {out.key: decode(PodInsight, out.value or b"", out.topic) for out in published
-              if out.topic == "pod-insights"}  # fmt: skip
+    records = [decode(PodInsight, out.value or b"", out.topic) for out in published
+               if out.topic == "pod-insights"]  # fmt: skip
+    return {known.pod.name: known for known in records}
+
+
+@pytest.mark.parametrize("pods", [1, 2])
+def test_a_pod_on_a_gpu_whose_video_engines_work_is_not_idle(pods: int) -> None:
+    """Utilization counts kernels alone, and of a GPU of several pods nobody tells whose video it is."""
+    encodes = {"gpu_util_pct": pods, "enc_util_pct": 80, "dec_util_pct": 45}
+    newest = newest_of_pods(lambda _at: encodes, pods, 200)
     assert len(newest) == pods
-    for of_pod in newest.values():
-        assert of_pod.state is not None
-        assert of_pod.state.idle_since_ms is None
-        assert of_pod.insight.bottleneck != "idle"
+    for known in newest.values():
+        assert known.state is not None
+        assert known.state.idle_since_ms is None
+        assert known.insight.bottleneck != "idle"
+
+
+@pytest.mark.parametrize(
+    ("util_pct", "idle_s"),
+    [
+        (lambda _at: 3, None),
+        (lambda at: 4 * (at % 10 == 0), None),
+        (lambda at: 4 * (at < 600), 160),  # it is known four minutes after the last of them
+        (lambda at: 3 * (at % 60 == 0), 1000),  # a GPU that rests shows as much
+        (lambda _at: 0, 1000),
+    ],
+    ids=["a request a second", "six a minute", "requests, then none", "a blip a minute", "nothing"],
+)
+def test_who_does_a_little_all_the_time_uses_a_gpu(
+    util_pct: Callable[[int], int], idle_s: float | None
+) -> None:
+    """As a service does that is asked by few: no second of it takes 5 % of the GPU."""
+    newest = newest_of_pods(lambda at: {"gpu_util_pct": util_pct(at), "power_w": 70}, 1, 1000)
+    state = newest["t-0"].state
+    assert state is not None
+    since_ms = state.idle_since_ms
+    known_s = None if since_ms is None else (state.seen_ms - since_ms) / 1000
+    assert known_s == pytest.approx(idle_s, abs=30) if idle_s else known_s is None
 
 
 TICKS = {0.2: 200, 5.0: 300, 15.0: 900, 60.0: 2400}

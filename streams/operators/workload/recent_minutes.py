@@ -64,6 +64,9 @@ _MEMORY = 0.5
 """Weight of the earlier probabilities in those of now, so that one odd span does not change an answer."""
 _IDLE_S, _RESTING_S = 60, 180
 """An idle pod's GPU holds it back after a minute; one that works in turns, or serves, may rest for longer."""
+_LITTLE_S = 12.0
+"""Of the last four minutes: who does less than ``IDLE_PCT`` for longer uses a GPU, for a small model or few
+requests. One that rests shows a few percent now and then."""
 _MAX_SKIPPED = 2
 """Spans of a settled pod that are not judged in a row: judging is what costs."""
 _ODD_PCT = 20.0
@@ -301,7 +304,9 @@ class RecentMinutes:
         has to tell, and with it the kind."""
         util = values[_UTIL, -SPAN_S:]
         rests = (util < IDLE_PCT).any() or (np.isnan(util).all() and kind == IDLE)
-        if kind == "loading" or not rests or (util >= IDLE_PCT).any():
+        little_s = ((self._codes[_UTIL] > 0) & (self._codes[_UTIL] < IDLE_PCT)).sum()
+        works = (util >= IDLE_PCT).any() or little_s > max(_LITTLE_S, 2 * self._tick_s)
+        if kind == "loading" or not rests or works:
             self._idle_since_ms, self._idle_j = None, 0.0
             return
         if self._idle_since_ms is None:

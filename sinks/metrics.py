@@ -46,8 +46,8 @@ def serve_metrics(
         return next((detail for (event, _), detail in conditions if event == SINK_AWAY.name), None)
 
     def lacking() -> str:  # without the API server's words, which name an object
-        names = [name for event, name in list(telemetry.conditions) if event == PERMISSION_MISSING.name]
-        return f"no permission to {', '.join(names)}" if names else ""
+        lacks = [name for event, name in list(telemetry.conditions) if event == PERMISSION_MISSING.name]
+        return f"no permission to {', '.join(lacks)}" if lacks else ""
 
     telemetry.status.ready["sinks"], telemetry.status.remark = away, lacking
 

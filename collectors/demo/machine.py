@@ -73,8 +73,10 @@ class DemoMachine:
         for workload in WORKLOADS:
             life = 0 if workload.life_s is None else int(second // workload.life_s)
             known = self._lives.get(workload.name)
+            if known == life:
+                continue
             self._lives[workload.name] = life
-            for rank in range(len(workload.gpus) if known != life else 0):
+            for rank in range(len(workload.gpus)):
                 if known is not None:
                     records.append(_pod(tick, workload, rank, known, phase="Failed"))
                 records.append(_pod(tick, workload, rank, life, phase="Running"))

@@ -224,7 +224,7 @@ class AnnotationSink:
             return
         refusal = self._refusals.refusal(target)
         if refusal is not None:
-            # Kept until a role lets us write it is what is there, and whose kind is not left out on purpose.
+            # What is there, and of no kind that is left out on purpose, waits until a role lets us write it.
             if refusal.event is PERMISSION_MISSING:
                 self._plan.forbidden(target, refusal.until)
             else:

@@ -5,7 +5,7 @@ It is read before and written after each round, and only if nobody else wrote in
 stop more than the day's number together.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -88,19 +88,19 @@ class CullLedger:
 
     async def note(self, entry: Json, now_ms: int) -> None:
         """Note a stop, before it is done: one that is not noted is not done."""
-        self._days.setdefault(utc_day(now_ms), []).append(entry)
+        today = utc_day(now_ms)
+        self._days.setdefault(today, []).append(entry)
         oldest = utc_day(now_ms - round(timedelta(days=_KEPT_DAYS).total_seconds() * 1000))
-        await self._save([*self._too_many(utc_day(now_ms)), *(day for day in self._days if day < oldest)])
-
-    def _too_many(self, today: str) -> Iterator[str]:
-        """Yield the oldest days that leave no room for the others."""
+        gone = {day for day in self._days if day < oldest}
+        # And the oldest days that leave no room for the others.
         taken = {day: len(orjson.dumps(entries)) for day, entries in self._days.items()}
         room = _MOST_BYTES - len(orjson.dumps(self._announced)) - sum(taken.values())
         for day in sorted(taken.keys() - {today}):
             if room >= 0:
-                return
+                break
             room += taken[day]
-            yield day
+            gone.add(day)
+        await self._save(gone)
 
     async def _save(self, gone: Iterable[str] = ()) -> None:
         data: dict[str, str | None] = {_ANNOUNCED: orjson.dumps(self._announced).decode()}

@@ -1,10 +1,9 @@
 """Reads what a pod is made from, what an ended one used, and what a new one needs. Pure."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from math import ceil
-from typing import Any
 
 from dutycycle.contract.records.derived import Peaks, PodPeaks
 from dutycycle.contract.records.pods import Pod
@@ -39,14 +38,21 @@ def template_of_record(pod: Pod) -> Template:
 
 def template_of_pod(pod: KubeObject) -> Template:
     """Return the same of a pod as the API server shows it."""
-    spec = pod["spec"]
+    spec, meta = pod["spec"], pod["metadata"]
     made = template_of(spec)
+    named, job = group(pod), None
+    if named is not None:
+        job = _stem(named[1])
+    else:
+        owners = [owner for owner in meta.get("ownerReferences") or () if owner.get("controller")]
+        if owners and (owner_name := owners[0].get("name")) is not None:
+            job = _stem(deployment_of(meta) or owner_name)
     images = [container["image"] for container in spec.get("containers") or () if container.get("image")]
     return Template(
-        namespace=pod["metadata"].get("namespace") or "",
+        namespace=meta.get("namespace") or "",
         owner=made.template,
-        job=_job_name(pod["metadata"]),
-        labels=frozenset((pod["metadata"].get("labels") or {}).items()),
+        job=job,
+        labels=frozenset((meta.get("labels") or {}).items()),
         image=" ".join(images) or None,
         command=(made.program,),
         gpus=_gpus(pod),
@@ -76,18 +82,6 @@ def group(pod: KubeObject) -> tuple[str, str] | None:
     labels = pod["metadata"].get("labels") or {}
     name = next((labels[key] for key in _JOB_NAMES if labels.get(key)), None)
     return None if name is None else (pod["metadata"].get("namespace") or "", name)
-
-
-def _job_name(meta: Mapping[str, Any]) -> str | None:
-    pod_group, owners = group({"metadata": meta}), meta.get("ownerReferences") or ()
-    if pod_group is not None:
-        return _stem(pod_group[1])
-    owner = next(
-        (owner_reference.get("name") for owner_reference in owners if owner_reference.get("controller")), None
-    )
-    if owner is None:
-        return None
-    return _stem(deployment_of(meta) or owner)
 
 
 def outcome(peaks: PodPeaks, kind: str | None, period_s: float | None) -> PastUse:

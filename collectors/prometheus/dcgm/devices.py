@@ -95,8 +95,10 @@ class GpuReader:
                 reading = None if growth is None else self.vocabulary.read(sample.labels, growth)
             if reading is None:
                 continue
-            if missing := _missing_label(sample.labels):
-                self.nameless[sample.name, missing] += 1
+            if not sample.labels.get("UUID"):
+                self.nameless[sample.name, "UUID"] += 1
+            elif _index_of(sample.labels) is None:
+                self.nameless[sample.name, "gpu"] += 1
             elif reading.possible:
                 high = None if sample.high is None else self.vocabulary.read(sample.labels, sample.high)
                 named = self.exporters.holder_of(sample.labels)
@@ -132,13 +134,6 @@ def explain_nameless(nameless: Nameless) -> str:
         f"{nameless.total()} samples that {what}, such as {name} without a usable label {label}: {fix}, or "
         f"say which label it is by DUTYCYCLE_PROMETHEUS_NAMES=its_label={label}"
     )
-
-
-def _missing_label(labels: SeriesLabels) -> str:
-    """Return the label that should tell the GPU and does not; empty where both do."""
-    if not labels.get("UUID"):
-        return "UUID"
-    return "gpu" if _index_of(labels) is None else ""
 
 
 def _index_of(labels: SeriesLabels) -> int | None:

@@ -3,11 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
 
 from dutycycle.cli.main import main
-from tests.support.data.traces import read_trace
+from tests.support.data.traces import read_by_topic, read_trace
 
 SMI = (
     "ecc.errors.corrected.volatile.total", "ecc.errors.uncorrected.volatile.total",
@@ -23,11 +22,9 @@ def imported(folder: Path, form: str, text: str, *flags: str) -> list[dict[str, 
     log, out = folder / "log", folder / "trace.jsonl"
     log.write_text(text)
     assert main(["import", form, str(log), "--node", "a", "--out", str(out), *flags]) == 0
-    records = list(read_trace(str(out)))
-    assert [one.ts_ms for one in records if one.topic != "dutycycle.pods"] == sorted(
-        one.ts_ms or 0 for one in records if one.topic != "dutycycle.pods"
-    )
-    return [orjson.loads(one.payload or b"") for one in records if one.topic == "dutycycle.gpu-events"]
+    times_ms = [one.ts_ms or 0 for one in read_trace(str(out)) if one.topic != "dutycycle.pods"]
+    assert times_ms == sorted(times_ms)
+    return read_by_topic(out).get("gpu-events", [])
 
 
 def smi(*rows: str, head: str = "timestamp, index, utilization.gpu [%], " + ", ".join(SMI)) -> str:
@@ -75,10 +72,11 @@ def test_faults_of_files_in_any_order_are_those_of_their_times(tmp_path: Path, n
     new.write_text("\n".join([head, *lines[1:], ""]))
     files = [str(new), str(old)] if newest_first else [str(old), str(new)]
     assert main(["import", "nvidia-smi", *files, "--node", "a", "--out", str(out)]) == 0
-    events = [
-        orjson.loads(one.payload or b"") for one in read_trace(str(out)) if one.topic.endswith("gpu-events")
+    assert [event["kind"] for event in read_by_topic(out)["gpu-events"]] == [
+        "state",
+        "ecc_uncorrected",
+        "remap_pending",
     ]
-    assert [event["kind"] for event in events] == ["state", "ecc_uncorrected", "remap_pending"]
 
 
 def test_gpus_are_told_apart_and_lifetime_counters_are_named_as_unused(
@@ -142,6 +140,6 @@ def test_of_two_limits_of_power_the_enforced_one_counts(tmp_path: Path) -> None:
         (tmp_path / "log").write_text(f"#Entity   {'  '.join(order)}  ECUTL\nID\nGPU 0     {values}  4\n")
         start = ("--start", "2026-11-20T10:00:00Z", "--node", "a", "--force")
         assert main(["import", "dcgm-dmon", str(tmp_path / "log"), "--out", str(out), *start]) == 0
-        (sample,) = [one for one in read_trace(str(out)) if one.topic == "dutycycle.nvml-samples"]
-        (gpu,) = orjson.loads(sample.payload or b"")["gpus"]
+        (sample,) = read_by_topic(out)["nvml-samples"]
+        (gpu,) = sample["gpus"]
         assert (gpu["power_limit_w"], gpu["enc_util_pct"]) == (550, 4)

@@ -3,11 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
 
 from dutycycle.cli.main import main
-from tests.support.data.traces import read_trace
+from tests.support.data.traces import read_by_topic
 
 BUS = "00000000:18:00.0"
 HEAD = """
@@ -158,12 +157,7 @@ def imported(folder: Path, text: str, status: int = 0) -> dict[str, list[dict[st
     file, out = folder / "smi.log", folder / "trace.jsonl"
     file.write_text(text)
     assert main(["import", "nvidia-smi", str(file), "--node", "a", "--out", str(out)]) == status
-    records: dict[str, list[dict[str, Any]]] = {}
-    for record in read_trace(str(out)):
-        records.setdefault(record.topic.removeprefix("dutycycle."), []).append(
-            orjson.loads(record.payload or b"")
-        )
-    return records
+    return read_by_topic(out)
 
 
 def test_figures_of_a_new_driver(tmp_path: Path) -> None:

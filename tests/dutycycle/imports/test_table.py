@@ -1,13 +1,11 @@
 """The table that nvidia-smi shows without a query, of old and new drivers, whole and damaged."""
 
-from datetime import UTC
 from typing import Any
 
 import pytest
 
-from dutycycle.imports.moments import Clock, Ticks
-from dutycycle.imports.nvidia_smi import SmiReader
 from dutycycle.imports.quantities import Row
+from tests.dutycycle.imports.test_formats import rows, smi
 
 MIB = 1024 * 1024
 AT_MS = 1_767_607_200_000
@@ -99,15 +97,6 @@ WINDOWS = NEW.replace("        Off |   00000000:01", "      WDDM  |   00000000:0
 )
 
 
-def smi(start_ms: int | None = None) -> SmiReader:
-    return SmiReader(Clock(UTC, start_ms), Ticks(start_ms, 1000))
-
-
-def read(text: str, reader: SmiReader | None = None) -> list[Row]:
-    reader = reader or smi()
-    return [row for line in text.splitlines(keepends=True) for row in reader.read_rows(line)]
-
-
 def gpu(index: int, uuid: str, model: str, **fields: Any) -> dict[str, Any]:
     return {"index": index, "uuid": uuid, "model": model, **fields}
 
@@ -130,9 +119,9 @@ TITAN = gpu(0, "00000000:05:00.0", "GeForce GTX TIT...", temp_c=58, power_w=78, 
     ids=["old", "new", "oldest", "windows"],
 )
 def test_gpus_of_a_table(text: str, gpus: list[dict[str, Any]]) -> None:
-    rows = read(text)
-    assert {row.ts_ms for row in rows} == {AT_MS}
-    assert [row.fields for row in rows if not row.fields.keys() & {"mig", "processes"}] == gpus
+    measured = rows(smi(), text)
+    assert {row.ts_ms for row in measured} == {AT_MS}
+    assert [row.fields for row in measured if not row.fields.keys() & {"mig", "processes"}] == gpus
 
 
 @pytest.mark.parametrize("memory", ["N/A", "Not Supported"])
@@ -140,15 +129,16 @@ def test_a_gpu_without_memory_of_its_own_has_its_other_figures(memory: str) -> N
     """As of a GB10, whose memory is the host's."""
     text = OLD.replace(" 21802MiB / 32510MiB", memory.center(20))
     without = {name: value for name, value in V100.items() if not name.startswith("mem_")}
-    assert without in [row.fields for row in read(text)]
+    assert without in [row.fields for row in rows(smi(), text)]
 
 
 def test_slices_and_processes_of_a_table() -> None:
-    slices = [row.fields for row in read(OLD) if "mig" in row.fields]
+    slices = [row.fields for row in rows(smi(), OLD) if "mig" in row.fields]
     assert [(part["index"], part["mig"][0]["uuid"], part["mig"][0]["mem_used_bytes"]) for part in slices] == [
         (0, "gpu-0/gi-1/ci-0", 22 * MIB), (0, "gpu-0/gi-2/ci-0", 23 * MIB)
     ]  # fmt: skip
-    processes = [row.fields for text in (OLD, OLDEST, NEW) for row in read(text) if "processes" in row.fields]
+    tables = [row.fields for text in (OLD, OLDEST, NEW) for row in rows(smi(), text)]
+    processes = [fields for fields in tables if "processes" in fields]
     assert processes == [
         {"index": 0, "processes": [{"pid": 41160, "name": "python", "mem_used_bytes": 19 * MIB}]},
         {"index": 1, "processes": [{"pid": 4711, "name": "...envs/x/bin/python a b",
@@ -159,10 +149,10 @@ def test_slices_and_processes_of_a_table() -> None:
 
 def test_tables_without_a_date_follow_the_start() -> None:
     table = OLDEST.split("\n", 1)[1]
-    rows = [row for row in read(table * 3, smi(start_ms=5000)) if "processes" not in row.fields]
-    assert [row.ts_ms for row in rows] == [5000, 6000, 7000]
+    measured = [row for row in rows(smi(start_ms=5000), table * 3) if "processes" not in row.fields]
+    assert [row.ts_ms for row in measured] == [5000, 6000, 7000]
     with pytest.raises(ValueError, match="has no times: give --start"):
-        read(table)
+        rows(smi(), table)
 
 
 @pytest.mark.slow
@@ -170,24 +160,24 @@ def test_tables_without_a_date_follow_the_start() -> None:
 def test_a_table_that_is_cut_off_gives_no_wrong_figure(cut: int) -> None:
     """What follows a cut is the next table, on a line of its own."""
     reader = smi()
-    rows = []
+    measured = []
     for line in f"{OLDEST[:cut]}\n{OLDEST}".splitlines(keepends=True):
         try:
-            rows += reader.read_rows(line)
+            measured += reader.read_rows(line)
         except ValueError:
             continue
-    whole = read(OLDEST)
-    assert rows[-len(whole) :] == whole
-    assert all(row.fields.items() <= TITAN.items() or row in whole for row in rows)
+    whole = rows(smi(), OLDEST)
+    assert measured[-len(whole) :] == whole
+    assert all(row.fields.items() <= TITAN.items() or row in whole for row in measured)
 
 
 def test_lines_between_tables_are_said_and_a_log_of_values_may_follow() -> None:
     reader = smi()
-    assert len(read(OLDEST, reader)) == 2
+    assert len(rows(reader, OLDEST)) == 2
     with pytest.raises(ValueError, match="is no part of a table of nvidia-smi"):
         reader.read_rows("&\n")
-    assert read(OLDEST, reader) == read(OLDEST)
-    assert read("timestamp, index, utilization.gpu [%]\n2026/01/05 10:00:01, 0, 5 %\n", reader) == [
+    assert rows(reader, OLDEST) == rows(smi(), OLDEST)
+    assert rows(reader, "timestamp, index, utilization.gpu [%]\n2026/01/05 10:00:01, 0, 5 %\n") == [
         Row(AT_MS + 1000, {"index": 0, "gpu_util_pct": 5})
     ]
 
@@ -196,14 +186,14 @@ def test_a_gpu_without_its_second_line_is_wrong() -> None:
     first, _, rest = OLD.partition("| 45%   61C")
     lines = f"{first}{rest.partition(chr(10))[2]}".splitlines(keepends=True)
     reader = smi()
-    wrong, rows = [], []
+    wrong, measured = [], []
     for line in lines:
         try:
-            rows += reader.read_rows(line)
+            measured += reader.read_rows(line)
         except ValueError as error:
             wrong.append(str(error))
     assert wrong == ["the line before it, of GPU 1, has no second one with figures"]
-    assert rows[0].fields == A100
+    assert measured[0].fields == A100
     reader.read_rows("|   0  GeForce GTX TIT...  Off  | 0000:05:00.0     Off |                  N/A |\n")
     for line in OLDEST.splitlines(keepends=True)[:8]:
         reader.read_rows(line)

@@ -1,11 +1,9 @@
 """Runs of Weights & Biases: their file, whole and damaged, and the samples that become of it."""
 
 import json
-from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +13,7 @@ from dutycycle.contract.errors import DutycycleError
 from dutycycle.imports.quantities import Notes
 from dutycycle.imports.wandb.file import BLOCK_BYTES, WandbFile, read_fields
 from dutycycle.imports.wandb.run import read_run
-from tests.support.data.traces import read_trace
+from tests.support.data.traces import read_by_topic
 from tests.support.data.wandb_file import (
     environment,
     finish,
@@ -161,10 +159,7 @@ def a_run(*, nested: bool = True, exit_code: int | None = 0, own: bool = True) -
 def imported(tmp_path: Path, messages: list[bytes], *options: str) -> dict[str, list[dict[str, Any]]]:
     path, out = write_run(tmp_path / "run-ab12cd34.wandb", messages), tmp_path / "t.jsonl"
     assert main(["import", "wandb", path, *options, "--force", "--out", str(out)]) == 0
-    by_topic = defaultdict(list)
-    for record in read_trace(str(out)):
-        by_topic[record.topic.removeprefix("dutycycle.")].append(orjson.loads(record.payload or b""))
-    return by_topic
+    return read_by_topic(out)
 
 
 @pytest.mark.parametrize("nested", [False, True], ids=["old", "new"])
@@ -418,8 +413,7 @@ def test_a_run_has_a_report_of_its_job(tmp_path: Path) -> None:
     )
     assert main(["import", "wandb", path, "--out", str(trace)]) == 0
     assert main(["replay", str(trace), "--out", str(derived)]) == 0
-    peaks = [orjson.loads(record.payload or b"") for record in read_trace(str(derived))
-             if record.topic == "dutycycle.job-peaks"]  # fmt: skip
+    peaks = read_by_topic(derived)["job-peaks"]
     assert peaks[-1]["job"]["name"] == "sft"
     assert peaks[-1]["final"]
     assert peaks[-1]["metrics"]["gpu_util_pct"]["max"] == 94

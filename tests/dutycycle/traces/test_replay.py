@@ -13,7 +13,7 @@ import pytest
 
 from bench.cluster_trace import START_MS, Shape, records
 from dutycycle.contract.trace import TraceRecord
-from tests.support.data.traces import read_trace, write_trace
+from tests.support.data.traces import read_by_topic, read_trace, write_trace
 from tests.support.processes.warm import command
 
 SHAPE = Shape(nodes=4, gpus=2, seconds=130)
@@ -34,13 +34,6 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_trace(tmp_path_factory.mktemp("trace") / "small.jsonl.zst", records(SHAPE))
 
 
-def by_topic(path: Path) -> dict[str, list[dict[str, object]]]:
-    found: dict[str, list[dict[str, object]]] = {}
-    for one in read_trace(str(path)):
-        found.setdefault(one.topic.removeprefix("dutycycle."), []).append(orjson.loads(one.payload or b""))
-    return found
-
-
 def test_the_same_trace_gives_the_same_bytes(trace: Path, tmp_path: Path) -> None:
     outs = [tmp_path / "1.jsonl.zst", tmp_path / "2.jsonl.zst"]
     anew = (sys.executable, "-m", "dutycycle")  # each with a hash seed of its own
@@ -54,7 +47,7 @@ def test_what_a_replay_finds(trace: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.jsonl"
     done = dutycycle("replay", trace, "--out", out)
     assert done.returncode == 0, done.stderr
-    found = by_topic(out)
+    found = read_by_topic(out)
     assert set(found) == {
         "window-aggregates",
         "trends",
@@ -65,13 +58,13 @@ def test_what_a_replay_finds(trace: Path, tmp_path: Path) -> None:
         "usage",
         "node-peaks",
     }
-    (job,) = {one["job"]["uid"]: one for one in found["job-peaks"]}.values()  # type: ignore[index]  # JSON
-    assert sorted(job["pods"]) == [f"train-0-worker-{n}" for n in range(4)]  # type: ignore[call-overload]  # JSON
+    (job,) = {one["job"]["uid"]: one for one in found["job-peaks"]}.values()
+    assert sorted(job["pods"]) == [f"train-0-worker-{n}" for n in range(4)]
     windows = [w for w in found["window-aggregates"] if w["size_ms"] == 60_000]
-    gpus = [w for w in windows if w["subject"]["kind"] == "gpu"]  # type: ignore[index]  # JSON
+    gpus = [w for w in windows if w["subject"]["kind"] == "gpu"]
     expected = {(START_MS + 1000 * s) // 60_000 for s in range(SHAPE.seconds)}
     assert {int(str(w["start_ms"])) // 60_000 for w in gpus} == expected
-    counts = [w["metrics"]["gpu_util_pct"]["count"] for w in gpus]  # type: ignore[index]  # JSON
+    counts = [w["metrics"]["gpu_util_pct"]["count"] for w in gpus]
     assert sum(counts) == SHAPE.nodes * SHAPE.gpus * SHAPE.seconds
 
 
@@ -80,9 +73,9 @@ def test_keep_open_leaves_open_what_a_live_stream_would(trace: Path, tmp_path: P
     dutycycle("replay", trace, "--out", closed)
     dutycycle("replay", trace, "--out", kept, "--keep-open")
     watermark = START_MS + 1000 * (SHAPE.seconds - 1)
-    ends = [int(str(w["end_ms"])) for w in by_topic(kept)["window-aggregates"]]
+    ends = [int(str(w["end_ms"])) for w in read_by_topic(kept)["window-aggregates"]]
     assert max(ends) + 10_000 <= watermark
-    assert max(int(str(w["end_ms"])) for w in by_topic(closed)["window-aggregates"]) > watermark
+    assert max(int(str(w["end_ms"])) for w in read_by_topic(closed)["window-aggregates"]) > watermark
 
 
 def test_standard_input_and_output(trace: Path, tmp_path: Path) -> None:
@@ -132,7 +125,7 @@ def test_a_damaged_line_is_named_and_what_came_before_is_kept(
     message = done.stderr.decode().strip().splitlines()[-1]
     assert message.startswith(f"dutycycle: {path}:{len(GOOD) + 1}: "), goal
     assert reason in message
-    assert by_topic(out)["pod-peaks"], goal
+    assert read_by_topic(out)["pod-peaks"], goal
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".zst"])
@@ -149,11 +142,11 @@ def test_a_bad_record_in_a_trace_is_a_dead_letter_and_its_neighbours_count(tmp_p
     bad = TraceRecord(topic="dutycycle.nvml-samples", key="gpu-000", payload=b"\x00garbage", ts_ms=START_MS)
     path, out = write_trace(tmp_path / "t.jsonl", [*GOOD[:20], bad, *GOOD[20:]]), tmp_path / "out.jsonl"
     assert dutycycle("replay", path, "--out", out).returncode == 0
-    (letter,) = by_topic(out)["dead-letters"]
+    (letter,) = read_by_topic(out)["dead-letters"]
     assert (letter["reason"], letter["topic"]) == ("decode", "dutycycle.nvml-samples")
     clean, expected = write_trace(tmp_path / "clean.jsonl", GOOD), tmp_path / "expected.jsonl"
     dutycycle("replay", clean, "--out", expected)
-    assert by_topic(out)["window-aggregates"] == by_topic(expected)["window-aggregates"]
+    assert read_by_topic(out)["window-aggregates"] == read_by_topic(expected)["window-aggregates"]
 
 
 WRONG = [

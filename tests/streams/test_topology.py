@@ -9,18 +9,15 @@ from bench.cluster_trace import Shape, records
 from dutycycle.cli.commands.topics import planned
 from dutycycle.contract.analyses import ANALYSES
 from dutycycle.contract.errors import SettingError
-from dutycycle.contract.log import ConsumerRecord
 from dutycycle.contract.settings.load import load
 from streams.app import changelog_topics
 from streams.local import LocalPipeline
 from streams.names import changelogs
 from streams.topology import stages
+from tests.support.data.traces import consumed
 
 HOUR_MS = 3_600_000
-SAMPLES = [
-    ConsumerRecord(one.topic.removeprefix("dutycycle."), 0, at, one.key, one.payload, one.ts_ms or 0)
-    for at, one in enumerate(records(Shape(nodes=1, gpus=2, seconds=90)))
-]
+SAMPLES = list(consumed(records(Shape(nodes=1, gpus=2, seconds=90))))
 
 
 def test_how_long_keys_stay() -> None:

@@ -9,7 +9,7 @@ from bench.cluster_trace import START_MS, Shape, records
 from dutycycle.cli.main import main
 from dutycycle.contract.codec import encode
 from dutycycle.contract.errors import DutycycleError
-from dutycycle.contract.log import ConsumerRecord, ProducerRecord
+from dutycycle.contract.log import ProducerRecord
 from dutycycle.contract.records.derived import (
     Cycle,
     CycleMetric,
@@ -24,6 +24,7 @@ from dutycycle.experiments.scores.cycles import CycleScorer, CycleTruth, f1, rea
 from dutycycle.experiments.scores.forecasts import ForecastScorer
 from dutycycle.experiments.scores.windows import WindowScorer
 from dutycycle.traces.ticks import SampleReader
+from tests.support.data.traces import consumed
 
 GPU = gpu_subject("gpu-000", "GPU-0000-0")
 METRIC = "gpu_util_pct"
@@ -97,9 +98,9 @@ def test_a_wrong_truth_is_named(text: str, why: str, tmp_path: Path) -> None:
 
 
 SAMPLES = [
-    ConsumerRecord(one.topic.removeprefix("dutycycle."), 0, at, one.key, one.payload or b"", one.ts_ms or 0)
-    for at, one in enumerate(records(Shape(nodes=1, gpus=1, seconds=60)))
-    if one.topic.endswith("nvml-samples")
+    record
+    for record in consumed(records(Shape(nodes=1, gpus=1, seconds=60)))
+    if record.topic == "nvml-samples"
 ]
 
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 
 from dutycycle.contract.codec import encode
-from dutycycle.contract.log import ConsumerRecord
 from dutycycle.contract.records.processes import Loop, Package, Process, ProcessSample, Software
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.trace import TraceRecord, decode_line, encode_line
@@ -14,6 +13,7 @@ from dutycycle.report.build import gather_records, report_of
 from dutycycle.report.facts import key_figures
 from dutycycle.report.page import Report, html_of
 from dutycycle.run.summary import figures_of
+from tests.support.data.traces import consumed
 from tests.support.data.training_job import IDLE_S, LOADING_S, START_MS, STEP_S, UID, training_job
 
 SECONDS = 720
@@ -45,11 +45,7 @@ def records() -> Iterator[TraceRecord]:
 @pytest.fixture(scope="module")
 def report() -> Report:
     read = (decode_line(encode_line(one)) for one in records())
-    found = (
-        ConsumerRecord(one.topic.removeprefix("dutycycle."), 0, at, one.key, one.payload, one.ts_ms or 0)
-        for at, one in enumerate(read)
-    )
-    return report_of(gather_records(found, Settings()), Settings(), "a trace", job="bert")
+    return report_of(gather_records(consumed(read), Settings()), Settings(), "a trace", job="bert")
 
 
 @pytest.mark.slow
@@ -102,10 +98,7 @@ def test_the_screen_has_it(report: Report) -> None:
 
 
 def test_a_job_that_reports_nothing_has_none_of_it(report: Report) -> None:
-    plain = (
-        ConsumerRecord(one.topic.removeprefix("dutycycle."), 0, at, one.key, one.payload, one.ts_ms or 0)
-        for at, one in enumerate(training_job(120, 1))
-    )
+    plain = consumed(training_job(120, 1))
     without = report_of(gather_records(plain, Settings()), Settings(), "a trace", job="bert")
     assert without.facts.processes == []
     assert "Training loops" not in html_of(without)
@@ -113,10 +106,7 @@ def test_a_job_that_reports_nothing_has_none_of_it(report: Report) -> None:
 
 @pytest.mark.parametrize("seconds", [1, 2, 4])
 def test_a_job_that_is_shorter_than_what_phases_are_smoothed_over(seconds: int) -> None:
-    short = (
-        ConsumerRecord(one.topic.removeprefix("dutycycle."), 0, at, one.key, one.payload, one.ts_ms or 0)
-        for at, one in enumerate(training_job(seconds, 1))
-    )
+    short = consumed(training_job(seconds, 1))
     found = report_of(gather_records(short, Settings()), Settings(), "a trace", job="bert")
     assert sum(one.seconds for one in found.phases) <= seconds
     assert found.phases

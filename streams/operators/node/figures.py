@@ -1,6 +1,8 @@
 """Computes the figures of a window over all series of a node, in one compiled call: ``ClosedWindow`` says
 what they are."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from dutycycle.contract.metering import LEAST_DRAWN_W
@@ -11,6 +13,35 @@ from streams.operators.columns.vectors import sort
 
 FIGURES = ("count", "mean", "std", "min", "max", "p50", "p95", "p99", "increase")
 _COUNT, _MEAN, _STD, _MIN, _MAX, _P50, _P95, _P99, _INCREASE = range(9)
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedWindow:
+    """Holds one window; ``figures`` has shape (n, ``FIGURES``), and NaN for what is not known. ``last``,
+    shape (2, n): what the next of its size needs of its counters (``window_figures``).
+
+    A gauge has all figures but ``increase``. ``max`` is the most within any tick, by the driver's samples
+    where there are any; all others are of the ticks' values. ``std`` is the population's. Percentiles
+    interpolate linearly between the two nearest values (definition 7 of Hyndman and Fan, Sample Quantiles in
+    Statistical Packages, 1996). A cumulative counter has ``count`` and ``increase``: the sum of the steps
+    that end in the window, each from the last value before it, in this window or in one before. A step down
+    is a counter that began anew, and adds nothing; without a step there is no ``increase``. A counter of
+    energy that is 0, or stands still while power is drawn, is not read (``contract.metering``).
+    """
+
+    size_ms: int
+    start_ms: int
+    figures: Floats
+    last: Floats
+
+    @property
+    def end_ms(self) -> int:
+        """Return when it ends."""
+        return self.start_ms + self.size_ms
+
+    def of(self, figure: str) -> Floats:
+        """Return one of ``FIGURES``, shape (n,)."""
+        return self.figures[:, FIGURES.index(figure)]
 
 
 @kernel

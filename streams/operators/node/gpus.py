@@ -19,7 +19,7 @@ from streams.operators.base import Emission
 from streams.operators.columns.arrays import Ints
 from streams.operators.columns.series import Series
 from streams.operators.node.analysis import Evaluation
-from streams.operators.node.window import ClosedWindow
+from streams.operators.node.figures import ClosedWindow
 from streams.operators.rounding import tidied
 from streams.operators.usage.bank import UsageBank
 

@@ -34,9 +34,8 @@ from streams.operators.node import records
 from streams.operators.node.analysis import ANALYSIS, AnalysisBank, AnalysisConfig, Evaluation
 from streams.operators.node.frozen import FrozenGpus
 from streams.operators.node.gpus import NodeGpus
-from streams.operators.node.node_windows import NodeWindows
 from streams.operators.node.watermark import Held, Timeline
-from streams.operators.node.window import WindowBank
+from streams.operators.node.window import NodeWindows, WindowBank
 from streams.operators.node.window_records import WindowRecords
 from streams.operators.peaks.node import NodePeakBank
 from streams.operators.peaks.tally import PeakTally

@@ -18,8 +18,7 @@ from streams.compiled import entry
 from streams.operators.base import Emission
 from streams.operators.columns.arrays import Bytes, Ints, bytes_of
 from streams.operators.columns.series import Series, subject_of
-from streams.operators.node.figures import FIGURES
-from streams.operators.node.window import ClosedWindow
+from streams.operators.node.figures import FIGURES, ClosedWindow
 
 _PLACE = b"%"
 """Where a number belongs."""

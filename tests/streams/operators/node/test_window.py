@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.operators.columns.series import GAUGE, NO_POWER
-from streams.operators.node.figures import FIGURES
-from streams.operators.node.window import ClosedWindow, WindowBank
+from streams.operators.node.figures import FIGURES, ClosedWindow
+from streams.operators.node.window import WindowBank
 
 
 def bank(sizes: tuple[int, ...] = (10_000,), lateness: int = 10_000, width: int = 1) -> WindowBank:

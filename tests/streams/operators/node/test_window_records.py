@@ -13,8 +13,7 @@ from dutycycle.contract.log import ProducerRecord
 from dutycycle.contract.records.derived import WindowAggregate
 from streams.operators.base import Emission
 from streams.operators.columns.series import Series
-from streams.operators.node.figures import FIGURES
-from streams.operators.node.window import ClosedWindow
+from streams.operators.node.figures import FIGURES, ClosedWindow
 from streams.operators.node.window_records import WindowRecords
 
 SERIES = [

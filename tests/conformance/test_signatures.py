@@ -254,12 +254,12 @@ def test_a_pod_on_a_gpu_whose_video_engines_work_is_not_idle(pods: int) -> None:
     ("util_pct", "idle_s"),
     [
         (lambda _at: 3, None),
-        (lambda at: 4 * (at % 10 == 0), None),
-        (lambda at: 4 * (at < 600), 160),  # it is known four minutes after the last of them
-        (lambda at: 3 * (at % 60 == 0), 1000),  # a GPU that rests shows as much
+        (lambda at: 4 * (at % 3 == 0), None),
+        (lambda at: 4 * (at < 600), 200),  # it is known three minutes after the last of them
+        (lambda at: 3 * (at % 9 == 0), 1000),
         (lambda _at: 0, 1000),
     ],
-    ids=["a request a second", "six a minute", "requests, then none", "a blip a minute", "nothing"],
+    ids=["a request a second", "twenty a minute", "requests, then none", "health checks", "nothing"],
 )
 def test_who_does_a_little_all_the_time_uses_a_gpu(
     util_pct: Callable[[int], int], idle_s: float | None

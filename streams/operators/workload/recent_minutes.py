@@ -64,9 +64,9 @@ _MEMORY = 0.5
 """Weight of the earlier probabilities in those of now, so that one odd span does not change an answer."""
 _IDLE_S, _RESTING_S = 60, 180
 """An idle pod's GPU holds it back after a minute; one that works in turns, or serves, may rest for longer."""
-_LITTLE_S = 12.0
-"""Of the last four minutes: who does less than ``IDLE_PCT`` for longer uses a GPU, for a small model or few
-requests. One that rests shows a few percent now and then."""
+_LITTLE_S = 0.2 * _KEPT_S
+"""Who does less than ``IDLE_PCT`` for longer uses a GPU all the same, for a small model or few requests: the
+share of ``kinds.rest``. A health check each ten seconds, or a screen now and then, takes less time."""
 _MAX_SKIPPED = 2
 """Spans of a settled pod that are not judged in a row: judging is what costs."""
 _ODD_PCT = 20.0

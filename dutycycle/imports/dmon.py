@@ -8,6 +8,7 @@ https://github.com/NVIDIA/DCGM (4.6). Those of nvidia-smi have times with ``-o D
 """
 
 import re
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 from dutycycle.contract.catalogue import GPU_ROWS, HELD_METRICS
@@ -38,6 +39,25 @@ _SMI_UNITS = ("idx", "yyyymmdd", "hh:mm:ss")
 _IDENTITY = frozenset({"gpu", "date", "time", "pid", "command", "name"})
 _STOPPED = "dmon was stopped"
 _entity = re.compile(r"(?P<kind>[A-Za-z][A-Za-z-]*) (?P<number>\S+)(?P<values>.*)").fullmatch
+
+
+def _make_columns(
+    names: Sequence[str],
+    fields: Mapping[str, tuple[str, str | None]],
+    others: Container[str],
+    notes: Notes,
+) -> list[Column | None]:
+    """Make the columns of a heading, and note its names: None is one of no field, which is used if it is
+    among ``others``."""
+    notes.columns = tuple(names)
+    notes.unused = tuple(name for name in names if name not in fields and name not in others)
+    return [Column(name, *fields[name], notes) if name in fields else None for name in names]
+
+
+def _read_figures(cells: Sequence[tuple[Column, str]], notes: Notes) -> dict[str, Any]:
+    """Read what of a row was measured, by field. Raises ``ValueError``, as ``read_cells``."""
+    values = zip(cells, read_cells(cells, notes), strict=True)
+    return {column.field: value for (column, _), value in values if value is not None}
 
 
 class DcgmDmonReader:
@@ -77,11 +97,7 @@ class DcgmDmonReader:
         known = [(column, cells[position]) for position, column in self._by_rank]
         if kind != "GPU" and _ENGINE in self._names:
             known.append((self._engine, cells[self._names.index(_ENGINE)]))
-        figures: dict[str, Any] = {
-            column.field: value
-            for (column, _), value in zip(known, read_cells(known, self.notes), strict=True)
-            if value is not None
-        }
+        figures = _read_figures(known, self.notes)
         if kind == "GPU":
             return [Row(ts_ms, {"index": number} | figures | self._held_shares(number, cells, ts_ms))]
         # What a slice of a GPU has of its own. The log does not name the GPU: its number tells.
@@ -99,17 +115,10 @@ class DcgmDmonReader:
         if names[:1] != ["Entity"]:
             return
         self._names = names[1:]
-        self._columns = [
-            Column(name, *_DCGM_FIELDS[name], self.notes) if name in _DCGM_FIELDS else None
-            for name in self._names
-        ]
+        self._columns = _make_columns(self._names, _DCGM_FIELDS, _HELD, self.notes)
         ranks = {name: rank for rank, name in enumerate(_DCGM_FIELDS)}
         known = [(at, column) for at, column in enumerate(self._columns) if column is not None]
         self._by_rank = sorted(known, key=lambda pair: ranks[pair[1].name])
-        self.notes.columns = tuple(self._names)
-        self.notes.unused = tuple(
-            name for name in self._names if name not in _DCGM_FIELDS and name not in _HELD
-        )
 
     def _held_shares(self, gpu: int, cells: list[str], ts_ms: int) -> dict[str, float]:
         """Give for what share of the time something held the clocks down; of two names the first counts."""
@@ -146,15 +155,8 @@ class SmiDmonReader:
             names = [cell.lower() for cell in cells]
             if names[0] not in _SMI_UNITS:
                 self._names = names
-                self._columns = [
-                    Column(name, *_SMI_FIELDS[name], self.notes) if name in _SMI_FIELDS else None
-                    for name in names
-                ]
-                self.notes.columns = tuple(names)
+                self._columns = _make_columns(names, _SMI_FIELDS, _IDENTITY, self.notes)
                 self.notes.figures = tuple(name for name in names if name in _SMI_FIELDS)
-                self.notes.unused = tuple(
-                    name for name in names if name not in _SMI_FIELDS and name not in _IDENTITY
-                )
             return []
         if not text:
             return []
@@ -175,11 +177,7 @@ class SmiDmonReader:
         known = [
             (column, cell) for column, cell in zip(self._columns, cells, strict=True) if column is not None
         ]
-        measured: dict[str, Any] = {
-            column.field: value
-            for (column, _), value in zip(known, read_cells(known, self.notes), strict=True)
-            if value is not None
-        }
+        measured = _read_figures(known, self.notes)
         if "pid" in texts:
             pid = texts["pid"]
             if pid != "-" and not pid.isdecimal():

@@ -46,7 +46,7 @@ class Kind:
     @property
     def group(self) -> str:
         """Return its API group, which is empty for the core."""
-        return self.api_version.rpartition("/")[0]
+        return group_of(self.api_version)
 
     def __str__(self) -> str:
         return f"{self.plural}.{self.group}" if self.group else self.plural
@@ -67,6 +67,11 @@ PRIORITY_CLASS = Kind("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses"
 
 PODS_NOT_ENDED = "status.phase!=Succeeded,status.phase!=Failed"
 """Selects pods by their fields."""
+
+
+def group_of(api_version: str) -> str:
+    """Return the API group of a version, which is empty for the core."""
+    return api_version.rpartition("/")[0]
 
 
 def version_path(api_version: str) -> str:
@@ -94,7 +99,7 @@ class Kinds:
         if kind_of_version := (await self._of_version(api_version)).get(kind):
             return kind_of_version
         self._served.pop(api_version, None)  # it may be installed a moment later
-        group = api_version.rpartition("/")[0]
+        group = group_of(api_version)
         versions: list[str] = []
         if group:
             with suppress(GoneError):
@@ -108,10 +113,10 @@ class Kinds:
 
     def forget(self, api_version: str) -> None:
         """Ask anew for all versions of this group: one that was served may be gone."""
-        group = api_version.rpartition("/")[0]
-        for version in [version for version in self._served if version.rpartition("/")[0] == group]:
+        group = group_of(api_version)
+        for version in [version for version in self._served if group_of(version) == group]:
             del self._served[version]
-        for who in [who for who in self._elsewhere if who[0].rpartition("/")[0] == group]:
+        for who in [who for who in self._elsewhere if group_of(who[0]) == group]:
             del self._elsewhere[who]
 
     async def every(self) -> tuple[Kind, ...]:

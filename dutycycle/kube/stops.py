@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from dutycycle.contract.records.pods import JobRef
 from dutycycle.contract.units import rfc3339
-from dutycycle.kube.discovery import Kind
+from dutycycle.kube.discovery import Kind, group_of
 
 _NOTEBOOK_STOPPED = "kubeflow-resource-stopped"
 """The annotation by which Kubeflow's controller of notebooks stops one; its value is the moment."""
@@ -30,7 +30,7 @@ class Stop(NamedTuple):
 
 def kind_of(job: JobRef) -> Kind | None:
     """Tell where the API serves a workload; None for a kind that Dutycycle never stops by itself."""
-    plural = _PLURALS.get((_group(job), job.kind))
+    plural = _PLURALS.get((group_of(job.api_version), job.kind))
     return None if plural is None else Kind(job.api_version, job.kind, plural)
 
 
@@ -54,7 +54,7 @@ def manager_of(thing: Mapping[str, Any]) -> str | None:
 def stop_of(job: JobRef, namespace: str, thing: Mapping[str, Any], now_ms: int) -> Stop | None:
     """Tell how to stop ``thing``, the workload as it is; None if it is stopped already."""
     spec = thing.get("spec") or {}
-    match _group(job), job.kind:
+    match group_of(job.api_version), job.kind:
         case "apps", "Deployment":
             replicas = spec.get("replicas", 1)
             undo = scale_command(job, namespace, replicas)
@@ -71,7 +71,7 @@ def stop_of(job: JobRef, namespace: str, thing: Mapping[str, Any], now_ms: int) 
 
 def stop_command(job: JobRef, namespace: str, now_ms: int) -> str:
     """Return what a person types to stop a workload: so that it can begin again, where its kind has a way."""
-    match _group(job), job.kind:
+    match group_of(job.api_version), job.kind:
         case "apps", "Deployment" | "StatefulSet" | "ReplicaSet":
             return scale_command(job, namespace, 0)
         case "batch", "Job":
@@ -94,11 +94,7 @@ def suspend_command(job: JobRef, namespace: str, *, suspend: bool) -> str:
 
 
 def _command(job: JobRef, namespace: str, verb: str) -> str:
-    group = _group(job)
+    group = group_of(job.api_version)
     kind = job.kind.lower() if group in _KNOWN_TO_KUBECTL else f"{job.kind.lower()}.{group}"
     # Of a pod that no API server named, owner and namespace are anybody's text.
     return f"kubectl -n {quote(namespace)} {verb} {quote(f'{kind}/{job.name}')}"
-
-
-def _group(job: JobRef) -> str:
-    return job.api_version.rpartition("/")[0]

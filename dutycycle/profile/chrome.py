@@ -104,6 +104,11 @@ def convert(path: Path, database: Path, progress: Callable[[str], None]) -> Chro
     made.notes += writer.notes()
     if writer.is_of_pytorch:
         made.product = "PyTorch profiler"
+    elif made.whole:  # of what its GPUs did nothing is known: that is not to say that there was none
+        raise DutycycleError(
+            f"{path}: none of its {read} events is of a category that PyTorch's profiler writes (kernel, "
+            "cuda_runtime, cpu_op, …): traces of JAX and of other programs are not read"
+        )
     return made
 
 
@@ -163,6 +168,7 @@ class _Writer:
         table = _TABLE_OF.get(str(event.get("cat")).lower())
         if table is None:
             return
+        self.is_of_pytorch = True
         if event["ph"] == "B":
             self.unpaired += 1
             return
@@ -170,7 +176,6 @@ class _Writer:
         if start is None or lasted is None:
             self.skipped += 1
             return
-        self.is_of_pytorch = True
         name = str(event.get("name", ""))
         row = _row(table, name, args if isinstance(args, dict) else {}, event, self._id)
         waiting = self._waiting[table]

@@ -151,6 +151,16 @@ def test_events_that_make_no_sense_do_no_harm(tmp_path: Path) -> None:
     assert found.notes[0] == "6 events have no time, and are left out"
 
 
+def test_a_trace_of_another_program_is_refused(tmp_path: Path) -> None:
+    """As JAX writes it: streams of GPUs are named by metadata, and events have no category."""
+    events = [
+        {"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "/device:GPU:0"}},
+        {"ph": "X", "pid": 1, "tid": 13, "ts": 5, "dur": 2, "name": "loop_fusion"},
+    ]
+    with pytest.raises(DutycycleError, match="none of its 2 events is of a category that PyTorch's"):
+        read(trace(tmp_path / "host.trace.json", {"traceEvents": events}))
+
+
 def test_a_trace_and_an_export_of_a_cpu_alone_say_so(tmp_path: Path) -> None:
     one = {"ph": "X", "cat": "cpu_op", "name": "aten::add", "ts": 5, "dur": 2, "pid": 1, "tid": 1}
     found = read(trace(tmp_path / "trace.json", {"traceEvents": [one]}))

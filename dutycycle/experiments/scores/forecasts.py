@@ -13,6 +13,7 @@ from dutycycle.contract.log import ProducerRecord
 from dutycycle.contract.records.derived import Forecast, Trend
 from dutycycle.contract.records.models import BUILT_IN, ModelForecast, ModelPoint
 from dutycycle.traces.ticks import subject_key
+from streams.operators.columns.block import TickBlock
 from streams.operators.columns.tick import TickRow
 
 _EARLY = 0.1
@@ -53,11 +54,16 @@ class _Series:
 
     ts_ms: int = -1
     value: float = float("nan")
+    reading: float = float("nan")
     pending: dict[tuple[str, float], deque[_Pending]] = field(default_factory=dict)
 
 
 class ForecastScorer:
-    """Holds each forecast until its moment comes. Of the forecasts, those are scored that are published."""
+    """Holds each forecast until its moment comes. Of the forecasts, those are scored that are published.
+
+    Where a tick has samples of the driver, its value is their mean. Models learn from that and are held
+    against it; the built-in trends are held against what was read, which is what they forecast.
+    """
 
     def __init__(self) -> None:
         self._series: dict[tuple[str, str], _Series] = defaultdict(_Series)
@@ -82,25 +88,28 @@ class ForecastScorer:
         if series.ts_ms != ts_ms:
             return  # there is no value of this moment to compare with
         for forecast in forecasts:
+            now = series.reading if who == BUILT_IN else series.value
             waiting = series.pending.setdefault((who, forecast.horizon_s), deque())
-            waiting.append(_Pending(ts_ms + round(forecast.horizon_s * 1000), series.value, forecast))
+            waiting.append(_Pending(ts_ms + round(forecast.horizon_s * 1000), now, forecast))
 
     def tick(self, node: str, tick: TickRow) -> None:
         """Take the ticks of a sample, after what the replay made of it."""
-        for column, value in zip(tick.layout.series, tick.values.tolist(), strict=True):
+        block = TickBlock([tick])
+        figures = zip(block.values[0].tolist(), block.readings[0].tolist(), strict=True)
+        for column, (value, reading) in zip(tick.layout.series, figures, strict=True):
             if value != value:  # absent
                 continue
             place = subject_key(node, column), column.metric
             series = self._series[place]
             if tick.ts_ms <= series.ts_ms:
                 continue
-            series.ts_ms, series.value = tick.ts_ms, value
+            series.ts_ms, series.value, series.reading = tick.ts_ms, value, reading
             for (who, horizon_s), waiting in series.pending.items():
                 while waiting and waiting[0].due_ms <= tick.ts_ms + _EARLY * tick.interval_ms:
                     due = waiting.popleft()
                     if tick.ts_ms - due.due_ms <= _LATE * tick.interval_ms:
                         of_it = self._errors[who, place[1], horizon_s]
-                        of_it.setdefault(place, _Errors()).add(due, value)
+                        of_it.setdefault(place, _Errors()).add(due, reading if who == BUILT_IN else value)
 
     def result(self) -> list[dict[str, Any]]:
         """Return a row for each forecaster, metric and horizon.

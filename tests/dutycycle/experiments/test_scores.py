@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import orjson
 import pytest
 
@@ -9,7 +10,7 @@ from bench.cluster_trace import START_MS, Shape, records
 from dutycycle.cli.main import main
 from dutycycle.contract.codec import encode
 from dutycycle.contract.errors import DutycycleError
-from dutycycle.contract.log import ProducerRecord
+from dutycycle.contract.log import ConsumerRecord, ProducerRecord
 from dutycycle.contract.records.derived import (
     Cycle,
     CycleMetric,
@@ -20,6 +21,7 @@ from dutycycle.contract.records.derived import (
     WindowMetric,
     gpu_subject,
 )
+from dutycycle.contract.records.models import ModelForecast, ModelPoint
 from dutycycle.experiments.scores.cycles import CycleScorer, CycleTruth, f1, read_truth
 from dutycycle.experiments.scores.forecasts import ForecastScorer
 from dutycycle.experiments.scores.windows import WindowScorer
@@ -104,25 +106,44 @@ SAMPLES = [
 ]
 
 
-def test_forecasts() -> None:
+def with_bursts(sample: ConsumerRecord) -> ConsumerRecord:
+    """The same with samples of the driver, of which the first is 0: their mean is not what is read."""
+    plain = orjson.loads(sample.value or b"")
+    (gpu,) = plain["gpus"]
+    gpu["util_burst"] = [[-500, 0], [0, gpu[METRIC]]]
+    return msgspec.structs.replace(sample, value=orjson.dumps(plain))
+
+
+@pytest.mark.parametrize("samples", [SAMPLES, [*map(with_bursts, SAMPLES)]], ids=["readings", "bursts"])
+def test_forecasts_are_held_against_what_is_read_and_models_against_values(
+    samples: list[ConsumerRecord],
+) -> None:
     reader, scorer = SampleReader(), ForecastScorer()
-    values = []
-    for second, sample in enumerate(SAMPLES):
+    truths: dict[str, list[float]] = {"trends": [], "own": []}
+    for second, sample in enumerate(samples):
         (tick,) = reader.read(sample)
-        values.append(tick.values[tick.layout.series.index(("gpu", "GPU-0000-0", METRIC))])
+        truths["own"].append(tick.values[tick.layout.series.index(("gpu", "GPU-0000-0", METRIC))])
+        truths["trends"].append(orjson.loads(sample.value or b"")["gpus"][0][METRIC])
         scorer.tick("gpu-000", tick)
         if second in (10, 20):
             ahead = Forecast(horizon_s=5.0, value=50.0, p05=0.0 if second == 10 else 1000.0, p95=2000.0)
             metric = TrendMetric(level=1.0, slope_per_s=0.0, forecast=(ahead,))
             trend = Trend(subject=GPU, source="nvml", ts_ms=tick.ts_ms, metrics={METRIC: metric})
             scorer.output(ProducerRecord("trends", "k", encode(trend), tick.ts_ms))
-    error = abs(values[15] - 50) + abs(values[25] - 50)
-    persistence = abs(values[15] - values[10]) + abs(values[25] - values[20])
-    (row,) = scorer.result()
-    assert row == {
-        "forecaster": "trends", "metric": METRIC, "horizon_s": 5.0, "series": 1, "forecasts": 2,
-        "error": pytest.approx(error / persistence), "coverage": 0.5,
-    }  # fmt: skip
+            own = ModelForecast(
+                model="own", subject=GPU, source="nvml", metric=METRIC, ts_ms=tick.ts_ms,
+                forecast=(ModelPoint(horizon_s=5.0, value=50.0),),
+            )  # fmt: skip
+            scorer.output(ProducerRecord("model-forecasts", "k", encode(own), tick.ts_ms))
+    rows = {row.pop("forecaster"): row for row in scorer.result()}
+    assert rows.keys() == truths.keys()
+    for who, values in truths.items():
+        error = abs(values[15] - 50) + abs(values[25] - 50)
+        persistence = abs(values[15] - values[10]) + abs(values[25] - values[20])
+        assert rows[who] == {
+            "metric": METRIC, "horizon_s": 5.0, "series": 1, "forecasts": 2,
+            "error": pytest.approx(error / persistence), "coverage": 0.5 if who == "trends" else None,
+        }  # fmt: skip
 
 
 def windows(change: str | None) -> dict[str, int]:

@@ -198,7 +198,8 @@ class HealthRecorder:
         return moved and now_s - at_s >= _LEAST_STATE_S
 
     def _hit(self, gpu: Gpu) -> tuple[HitPod, ...] | None:
-        """Return the pods whose processes are on it; where there are none, those that were given it."""
+        """Return the pods whose processes are on it; where there are none, those that were given it. None
+        where that is not known."""
         if gpu.processes is None and gpu.allocated is None:
             return None
         uids = dict.fromkeys(
@@ -218,7 +219,8 @@ class HealthRecorder:
                 pods.append(HitPod(uid=uid, namespace=allocation.namespace, name=allocation.pod))
             else:
                 pods.append(HitPod(uid=uid))
-        return tuple(pods)
+        # Given to somebody whose uid is not known, it is not nobody's.
+        return None if gpu.allocated and not pods else tuple(pods)
 
 
 class _Happening(NamedTuple):

@@ -74,7 +74,8 @@ class DcgmHealth:
         return GpuEvent(
             node=record.node, collector=tick.collector, seq=self._seq, ts_ms=record.ts_ms, gpu=gpu.uuid,
             index=gpu.index, **describe(change),
-            pods=None if is_state or gpu.allocated is None else pods,
+            # Somebody has it whose uid is not known: that is not nobody.
+            pods=None if is_state or gpu.allocated is None or (gpu.allocated and not pods) else pods,
             counters=self._counters.get((record.node, gpu.uuid)),
             facts=GpuFacts(model=gpu.model) if is_state and gpu.model else None,
         )  # fmt: skip

@@ -6,10 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from collectors.nvml.health.recorder import HealthRecorder
 from collectors.nvml.health.watch import MOST_AT_ONCE
 from dutycycle.contract.health.verdict import fold
-from dutycycle.contract.records.health import GpuEvent, GpuFacts
+from dutycycle.contract.records.health import GpuEvent, GpuFacts, HitPod
+from dutycycle.contract.records.samples import Allocation, Gpu
+from dutycycle.telemetry.events import Telemetry
 from tests.support.fakes.nvml.probe import Answer, Probe
 from tests.support.fakes.nvml.scenario import FakeEvent, FakeGpu, FakeMig, FakeProcess, Scenario, Signal
 
@@ -72,6 +76,21 @@ def test_an_xid_in_the_middle_of_a_job_names_its_pod(tmp_path: Path) -> None:
     assert event.name == "Xid 31: GPU memory page fault"
     assert event.action == "restart the application; it used memory that it did not have"
     assert event.counters is not None
+
+
+NAMED = Allocation(namespace="ml", pod="bert-0")
+
+
+@pytest.mark.parametrize(
+    ("allocated", "hit"),
+    [(None, None), ((), ()), ((NAMED,), None),
+     ((NAMED, replace(NAMED, pod_uid="4f0c")), (HitPod(uid="4f0c", namespace="ml", name="bert-0"),))],
+    ids=["not told", "nobody", "no uid", "one of two"],
+)  # fmt: skip
+def test_a_gpu_that_is_given_to_a_pod_without_its_uid_is_not_nobodys(
+    allocated: tuple[Allocation, ...] | None, hit: tuple[HitPod, ...] | None
+) -> None:
+    assert HealthRecorder(Telemetry("test"))._hit(Gpu(uuid="GPU-1", index=0, allocated=allocated)) == hit
 
 
 PAST = tuple(number / 4 for number in range(240))

@@ -113,9 +113,15 @@ def test_an_event_names_the_pods_that_have_the_gpu() -> None:
     (event,) = scraped.events({"XID_ERRORS": 31, "ECC_DBE_VOL_TOTAL": 0})
     assert [(pod.uid, pod.namespace, pod.name) for pod in event.pods or ()] == [("p", "ml", "bert-0")]
     assert (event.gpu, event.index, event.severity) == ("GPU-1", 3, "application")
-    alone = Scraped(allocated=None)
+
+
+@pytest.mark.parametrize(
+    ("allocated", "pods"), [(None, None), ((), ()), (GIVEN[1:], None)], ids=["not told", "nobody", "no uid"]
+)
+def test_whose_it_is_may_be_unknown(allocated: tuple[Allocation, ...] | None, pods: tuple[()] | None) -> None:
+    alone = Scraped(allocated=allocated)
     alone.events({"XID_ERRORS": 0})
-    assert alone.events({"XID_ERRORS": 31})[0].pods is None
+    assert alone.events({"XID_ERRORS": 31})[0].pods == pods
 
 
 def test_the_state_is_told_at_first_and_after_ten_minutes_and_when_it_is_better() -> None:

@@ -405,27 +405,31 @@ CATALOGUE = (
         series=GpuSeries("gpu_fp16_active_ratio", 0.01),
     ),
     MetricRow(
-        field="int_active_pct", kind="setting", title="Integer activity", word="integer",
+        field="int_active_pct", subjects=("gpu", "slice"), kind="setting",
+        title="Integer activity", word="integer",
         meaning="share of the time in which the pipes for integers worked; from Hopper on, where it is asked "
         "for", limits=PCT, gpm=(4,), by_name=True,
         dcgm={f"{_PROF}PIPE_INT_ACTIVE": 100, f"{_PROF}INT_UTIL_RATIO": 100}, dcgmi={"INTAC": "ratio"},
         series=GpuSeries("gpu_integer_active_ratio", 0.01),
     ),
     MetricRow(
-        field="tensor_hmma_active_pct", kind="setting", title="Tensor activity, floats", word="HMMA",
+        field="tensor_hmma_active_pct", subjects=("gpu", "slice"), kind="setting",
+        title="Tensor activity, floats", word="HMMA",
         meaning="the part of tensor activity in 16-bit, 8-bit and TF32 floats; from Hopper on, where it is "
         "asked for", limits=PCT, gpm=(7,), by_name=True,
         dcgm={f"{_PROF}PIPE_TENSOR_HMMA_ACTIVE": 100, f"{_PROF}HMMA_UTIL_RATIO": 100},
         dcgmi={"THMMA": "ratio"}, series=GpuSeries("gpu_tensor_hmma_active_ratio", 0.01),
     ),
     MetricRow(
-        field="tensor_imma_active_pct", kind="setting", title="Tensor activity, integers", word="IMMA",
+        field="tensor_imma_active_pct", subjects=("gpu", "slice"), kind="setting",
+        title="Tensor activity, integers", word="IMMA",
         meaning="the part in 8-bit integers; the same", limits=PCT, gpm=(9,), by_name=True,
         dcgm={f"{_PROF}PIPE_TENSOR_IMMA_ACTIVE": 100, f"{_PROF}IMMA_UTIL_RATIO": 100},
         dcgmi={"TIMMA": "ratio"}, series=GpuSeries("gpu_tensor_imma_active_ratio", 0.01),
     ),
     MetricRow(
-        field="tensor_dfma_active_pct", kind="setting", title="Tensor activity, FP64", word="DFMA",
+        field="tensor_dfma_active_pct", subjects=("gpu", "slice"), kind="setting",
+        title="Tensor activity, FP64", word="DFMA",
         meaning="the part in 64-bit floats; the same", limits=PCT, gpm=(6,), by_name=True,
         dcgm={f"{_PROF}PIPE_TENSOR_DFMA_ACTIVE": 100, f"{_PROF}DFMA_UTIL_RATIO": 100},
         dcgmi={"TDFMA": "ratio"}, series=GpuSeries("gpu_tensor_dfma_active_ratio", 0.01),

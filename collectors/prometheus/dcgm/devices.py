@@ -17,14 +17,14 @@ from collectors.prometheus.identity.labels import Target, Workload, target_of
 from collectors.prometheus.identity.pods import PodIndex
 from collectors.prometheus.series import NewSample, ScrapedSeries, SeriesLabels
 from collectors.throttle import throttle_names
-from dutycycle.contract.catalogue import ACTIVITY_METRICS, HELD_METRICS, MIG_METRICS
+from dutycycle.contract.catalogue import ACTIVITY_METRICS, HELD_METRICS, names, rows_of
 from dutycycle.contract.metering import FalseZeros
 from dutycycle.contract.records.samples import Allocation, Gpu, MigDevice
 
 _OF_A_PART = frozenset({"gpu_util_pct", "mem_copy_util_pct", "engine_pct", "mem_used_bytes", "mem_free_bytes",
                         "mem_reserved_bytes", "mem_total_bytes", *ACTIVITY_METRICS})  # fmt: skip
 """Fields that a MIG instance has of its own: no instance speaks for its GPU."""
-_OF_A_SLICE = frozenset(MIG_METRICS) & frozenset(ACTIVITY_METRICS)
+_OF_A_SLICE = frozenset(ACTIVITY_METRICS).intersection(names(rows_of("nvml", "slice")))
 _NS_PER_S = 1e9
 _ADDED = frozenset({"gpu_util_pct", "mem_used_bytes"})
 """Fields of which exporters give each pod on a shared GPU its own part."""

@@ -36,6 +36,10 @@ class MigDevice(RecordBase, frozen=True, kw_only=True):
     fp64_active_pct: Pct | None = None
     fp32_active_pct: Pct | None = None
     fp16_active_pct: Pct | None = None
+    int_active_pct: Pct | None = None
+    tensor_hmma_active_pct: Pct | None = None
+    tensor_imma_active_pct: Pct | None = None
+    tensor_dfma_active_pct: Pct | None = None
     pcie_rx_bytes_per_s: Amount | None = None
     pcie_tx_bytes_per_s: Amount | None = None
     enc_util_pct: Pct | None = None

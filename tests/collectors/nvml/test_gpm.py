@@ -207,6 +207,19 @@ def test_pipes_are_read_as_asked_for(tmp_path: Path) -> None:
         assert later(probe).gpu.int_active_pct is None
 
 
+def test_pipes_of_a_slice_are_its_own(tmp_path: Path) -> None:
+    pipes = ("int_active_pct", "tensor_hmma_active_pct", "tensor_imma_active_pct", "tensor_dfma_active_pct")
+    whole = FakeMig(index=0, uuid="MIG-1", gi=7, util=40, counters={4: 8.25, 6: 1, 7: 55, 9: 2})
+    without = FakeMig(index=1, uuid="MIG-2", gi=8, util=40, counters={4: 3})
+    gpu = FakeGpu(uuid="GPU-1", values={"mig_mode": 1}, mig=[whole, without])
+    with Probe(tmp_path, Scenario(gpus=[gpu]), activity=pipes) as probe:
+        probe.tick()
+        found = later(probe).gpu
+    assert [tuple(getattr(of, name) for name in pipes) for of in (*(found.mig or ()), found)] == [
+        (8.2, 55, 2, 1), (3, None, None, None), (None,) * 4,
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("errors", "expected"),
     [

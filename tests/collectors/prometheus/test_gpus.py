@@ -276,6 +276,9 @@ def test_what_a_mig_slice_does_is_its_own() -> None:
     """And nothing of it is said of the GPU."""
     shares = {"PROF_SM_ACTIVE": 0.5, "PROF_PIPE_TENSOR_ACTIVE": 0.25, "PROF_PIPE_FP16_ACTIVE": 0.125}
     (whole,) = gpus([dcgm(name, share, **MIG) for name, share in shares.items()], PodIndex())
+    shares = {"PROF_INT_UTIL_RATIO": 0.07, "PROF_PIPE_TENSOR_HMMA_ACTIVE": 0.2, "PROF_IMMA_UTIL_RATIO": 0.05}
+    (kinds,) = gpus([dcgm(name, share, **MIG) for name, share in shares.items()], PodIndex())[0].mig or ()
+    assert (kinds.int_active_pct, kinds.tensor_hmma_active_pct, kinds.tensor_imma_active_pct) == (7, 20, 5)
     (piece,) = whole.mig or ()
     assert (piece.sm_active_pct, piece.tensor_active_pct) == (50, 25)
     assert (whole.sm_active_pct, whole.tensor_active_pct, whole.fp16_active_pct) == (None, None, None)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.model.subjects import GpuRow, NodeRow, PodRow
+from dutycycle.live.views.figures import slice_text
 from dutycycle.live.views.findings import (
     activity,
     cycle_words,
@@ -51,6 +52,10 @@ def plain_lines(state: LiveState, most_pods: int | None = _PODS) -> Iterator[str
             else row.title
         )
         yield f"{kind} {title}: {util} (max {most}) memory {memory} (max {bytes_text(mem_max)}){extra}"
+        for piece in (row.now.mig or ()) if isinstance(row, GpuRow) else ():
+            held = of_bytes(piece.mem_used_bytes, piece.mem_total_bytes)
+            name = f"{piece.uuid} {piece.profile or ''}".rstrip()
+            yield f"  slice {name}: {slice_text(piece)} memory {held}"
         for process in row.processes if isinstance(row, GpuRow) else ():
             held = bytes_text(process.mem_used_bytes)
             name, util = f"{process.name or 'process'} {process.pid}", percent_text(process.gpu_util_pct)

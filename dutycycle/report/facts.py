@@ -20,6 +20,11 @@ from dutycycle.words import bytes_text, decimal_bytes, evidence_figures, kind_wo
 
 _S_PER_HOUR = 3600.0
 _IDLE_PCT = 1.0
+_OF_SLICES = {
+    "utilization": "gpu_util_pct", "SM": "sm_active_pct", "tensor cores": "tensor_active_pct",
+    "memory": "dram_active_pct",
+}  # fmt: skip
+"""What the slices of a GPU tell, and the GPU itself does not."""
 _NEGLIGIBLE = 0.005
 """The share of GPU time of which a figure may be unknown without a word."""
 _SAY_LITTLE = frozenset({"unknown", "idle", "loading"})
@@ -330,7 +335,7 @@ def key_figures(facts: Facts, view: View) -> Iterator[tuple[str, str]]:
         high = max((gpu.util_max for gpu in facts.gpus if gpu.util_max is not None), default=None)
         if facts.util_mean is not None and high is not None:
             yield "GPU utilization", f"mean {facts.util_mean:.1f} %, max {high:.0f} %"
-        yield from _inside(facts.gpus)
+        yield from _inside(facts.gpus, view.slices)
         means = sorted((gpu.util_mean, gpu.name) for gpu in facts.gpus if gpu.util_mean is not None)
         if len(means) > 1:
             (least, least_busy), (most, busiest) = means[0], means[-1]
@@ -359,8 +364,8 @@ def _of_known(known_s: float, seconds: float) -> str:
     return "" if is_all else f" of {seconds_text(known_s)} of which that is known"
 
 
-def _inside(gpus: Sequence[GpuUse]) -> Iterator[tuple[str, str]]:
-    """Yield what the GPUs do while they are in use, where they tell."""
+def _inside(gpus: Sequence[GpuUse], slices: Sequence[FrameTicks]) -> Iterator[tuple[str, str]]:
+    """Yield what the GPUs and MIG slices do while they are in use, where they tell."""
     parts = []
     for name, figure in (("SM", "sm_mean"), ("tensor cores", "tensor_mean"), ("memory", "dram_mean")):
         if (mean := weighted_mean((getattr(gpu, figure), gpu.seconds) for gpu in gpus)) is not None:
@@ -369,6 +374,12 @@ def _inside(gpus: Sequence[GpuUse]) -> Iterator[tuple[str, str]]:
         yield "Inside the GPUs", f"{', '.join(parts)} (means)"
     if (share := weighted_mean((gpu.of_peak_mean, gpu.seconds) for gpu in gpus)) is not None:
         yield "Tensor use of peak", f"{share:.0f} % (by activity and clock; padding counts, so it is no MFU)"
+    of_slices = {
+        word: weighted_mean((ticks.mean(name), float(ticks.lasted_s.sum())) for ticks in slices)
+        for word, name in _OF_SLICES.items()
+    }
+    if parts := [f"{word} {mean:.0f} %" for word, mean in of_slices.items() if mean is not None]:
+        yield "MIG slices", f"{', '.join(parts)} (means)"
 
 
 def _machine_figures(view: View) -> Iterator[tuple[str, str]]:

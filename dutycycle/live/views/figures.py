@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from math import isnan
 
 from dutycycle.contract.catalogue import ACTIVITY_METRICS, CATALOGUE, GPU_ROWS, unit_of
+from dutycycle.contract.records.samples import MigDevice
 from dutycycle.contract.tensor_peak import tensor_of_peak_pct
 from dutycycle.contract.units import sum_of_known, weighted_mean
 from dutycycle.live.model.history import TICKS
@@ -64,6 +65,8 @@ def _of_gpu(row: GpuRow) -> Pairs:
     of_peak = tensor_of_peak_pct(gpu.model, gpu.tensor_active_pct, gpu.sm_clock_mhz)
     if of_peak is not None:
         yield "tensor/peak", percent_text(of_peak)
+    for piece in gpu.mig or ():
+        yield piece.profile or piece.uuid, slice_text(piece)
     yield "memory", of_bytes(gpu.mem_used_bytes, gpu.mem_total_bytes)
     yield "power", f"{text_of('power_w', gpu.power_w)} of {text_of('power_w', gpu.power_limit_w)}"
     yield "memory copy", percent_text(gpu.mem_copy_util_pct)
@@ -77,6 +80,12 @@ def _of_gpu(row: GpuRow) -> Pairs:
     )
     yield "PCIe", f"in {rate_text(gpu.pcie_rx_bytes_per_s)}, out {rate_text(gpu.pcie_tx_bytes_per_s)}"
     yield "slowed by", UNKNOWN if gpu.throttle is None else throttle_words(row) or "nothing"
+
+
+def slice_text(piece: MigDevice) -> str:
+    """Return what a MIG slice does, as far as it tells, in few letters: its GPU tells nothing of that."""
+    parts = (("", piece.gpu_util_pct), ("SM ", piece.sm_active_pct), ("tensor ", piece.tensor_active_pct))
+    return ", ".join(f"{word}{value:.0f} %" for word, value in parts if value is not None) or UNKNOWN
 
 
 def _of_node(row: NodeRow) -> Pairs:

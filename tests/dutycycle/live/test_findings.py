@@ -4,7 +4,9 @@ import pytest
 
 from dutycycle.live.lines import LinePrinter, plain_lines
 from dutycycle.live.model.subjects import Row
+from dutycycle.live.views.depth import brief
 from dutycycle.live.views.findings import activity, cycle_words, forecast_words, full_words, says
+from dutycycle.live.views.spans import text_of
 from dutycycle.live.views.warnings import warning_line, warnings
 from tests.support.live import (
     GPU,
@@ -219,6 +221,18 @@ def test_lines_say_all_of_it() -> None:
         "pod ml/train-0: gpu 41.0 % cpu 50.5 % (max 41.0 %) memory · (max ·) "
         "does training: GPU waits for input",
     ]
+
+
+def test_what_mig_slices_do_is_said_of_each() -> None:
+    works = {"uuid": "MIG-1", "profile": "1g.18gb", "gpu_util_pct": 100, "sm_active_pct": 12,
+             "tensor_active_pct": 3.6, "mem_used_bytes": 2**30, "mem_total_bytes": 16 * 2**30}  # fmt: skip
+    state = fed(("nvml-samples", "a", nvml(None, mig=[works, {"uuid": "MIG-2"}])))
+    assert [line for line in plain_lines(state) if line.startswith("  slice")] == [
+        "  slice MIG-1 1g.18gb: 100 %, SM 12 %, tensor 4 % memory 1.0 of 16.0 GiB",
+        "  slice MIG-2: · memory ·",
+    ]
+    shown = "\n".join(text_of(line) for line in brief(state, state.gpus()[0], 120))
+    assert "1g.18gb     100 %, SM 12 %, tensor 4 %" in shown
 
 
 def test_lines_say_what_slows_a_gpu() -> None:

@@ -13,6 +13,7 @@ from dutycycle.report.charts.cycles import shown_cycle
 from dutycycle.report.charts.inside import LAYERS, plane_chart, time_chart
 from dutycycle.report.charts.pictures import write_pictures
 from dutycycle.report.charts.plot import figure_of
+from dutycycle.report.facts import facts_of, key_figures
 from dutycycle.report.gather import Gathered
 from dutycycle.report.page import document, html_of, shown_charts
 from dutycycle.report.phases import BUSY as BUSY_PHASE
@@ -213,3 +214,17 @@ def test_a_pod_on_a_slice_has_the_drawings_of_its_own_slice() -> None:
     assert chart.title == "Where the MIG slices' time goes"
     assert "Mean over all MIG slices." in (chart.note or "")
     assert np.nanmean(chart.lines[0].points.mean) == pytest.approx(41)
+
+
+def test_the_figures_of_a_pod_on_a_slice_are_those_of_its_own_slice() -> None:
+    run = on_slices()
+    told = {
+        pod: dict(key_figures(facts_of(run, view, Settings()), view)).get("MIG slices")
+        for pod in ("p", "q", None)
+        for view in (view_of(run, pod=pod),)
+    }
+    assert told == {
+        "p": "utilization 90 %, SM 80 %, tensor cores 12 %, memory 72 % (means)",
+        "q": "utilization 90 %, SM 80 %, tensor cores 70 %, memory 30 % (means)",
+        None: "utilization 90 %, SM 80 %, tensor cores 41 %, memory 51 % (means)",
+    }

@@ -19,7 +19,7 @@ CORES := $(shell nproc 2>/dev/null || echo 2)
 # Each worker imports and collects all tests by itself. One more than there are cores: some tests wait at any time; and
 # one more of those with servers, which wait half of their time.
 test: JOBS ?= $(shell echo $$(( $(CORES) + 1 )))
-test-all: JOBS ?= $(shell echo $$(( $(CORES) + 2 )))
+test-all: JOBS ?= $(shell echo $$(( $(CORES) + 4 )))
 bench-insight: JOBS ?= 1
 PYTEST = $(BIN)/pytest --dist loadgroup --no-loadscope-reorder --durations 15 --durations-min 1
 MINUTES ?= 10

@@ -17,7 +17,7 @@ EXTRAS = --extra models --extra parquet
 TESTS ?= tests
 CORES := $(shell nproc 2>/dev/null || echo 2)
 # Each worker imports and collects all tests by itself. One more than there are cores: some tests wait at any time; and
-# one more of those with servers, which wait half of their time.
+# three more of those with servers, which wait most of their time.
 test: JOBS ?= $(shell echo $$(( $(CORES) + 1 )))
 test-all: JOBS ?= $(shell echo $$(( $(CORES) + 4 )))
 bench-insight: JOBS ?= 1

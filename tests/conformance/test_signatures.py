@@ -210,6 +210,18 @@ def test_each_signature_is_told_and_nothing_else(name: str) -> None:
     assert not [anomaly for one in said for anomaly in one.anomalies]
 
 
+@pytest.mark.parametrize(
+    ("name", "seen"),
+    [
+        ("NVLink carries all it can", " at 301 GB/s over NVLink"),
+        ("NVLink carries all it can, by the default list", " at 301 GB/s over NVLink"),
+        ("kernels that spin", ", busy at 37 % of their power"),
+    ],
+)
+def test_the_advice_on_communication_says_what_was_seen(name: str, seen: str) -> None:
+    assert f"GPUs wait for one another{seen}: " in (insights(SIGNATURES[name][0])[-1].advice or "")
+
+
 @pytest.mark.parametrize("name", slow_after(3, CONTROLS))
 def test_of_controls_nothing_is_claimed(name: str) -> None:
     script, allowed = CONTROLS[name]

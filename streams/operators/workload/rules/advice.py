@@ -78,6 +78,8 @@ def _communication(_kind: str, of: Evidence) -> str:
         seen = f", busy at {of['spins_power_pct']:.0f} % of their power"
     elif "pcie_bytes_per_s" in of:
         seen = f" at {_rate(of, 'pcie_bytes_per_s')} over PCIe"
+    elif "nvlink_bytes_per_s" in of:
+        seen = f" at {_rate(of, 'nvlink_bytes_per_s')} over NVLink"
     else:
         seen = f" at {_rate(of, 'net_bytes_per_s')}"
     return (

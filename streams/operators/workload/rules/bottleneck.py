@@ -269,7 +269,11 @@ def _collective(stats: PodStats, kind: str, gpus: int) -> Finding | None:
         ramp(stats.mean(_UTIL), 80, 95), ramp(-tensor, -3, -1), ramp(-stats.mean("dram_active_pct"), -5, -2),
         ramp(-stats.mean("power_pct", 100), -55, -45),
     )  # fmt: skip
-    return Finding("communication", max(moves, spins), {"nvlink_bytes_per_s": 1e6 * nvlink_mb})
+    # What kernels that spin send is little, or not measured.
+    evidence = {"spins_power_pct": stats.mean("power_pct")}
+    if moves >= spins:
+        evidence = {"nvlink_bytes_per_s": 1e6 * nvlink_mb}
+    return Finding("communication", max(moves, spins), evidence)
 
 
 def _launch(stats: PodStats, _kind: str, gpus: int) -> Finding | None:

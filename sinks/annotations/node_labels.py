@@ -56,13 +56,7 @@ class NodeLabels(BesideWriter[_Labels]):
         for node in list(self._sampled_at):
             if node not in self._sampled_at or self._clock() < self._not_before.get(node, NEVER):
                 continue
-            now, wanted = self._clock(), dict(_UNKNOWN)
-            if now - self._sampled_at[node] <= _SILENT_S:
-                wanted = dict(self._conditions(node))
-                if wanted.get(GPU_THROTTLED):
-                    self._throttled_at[node] = now
-                elif GPU_THROTTLED in wanted and now - self._throttled_at.get(node, NEVER) < _CALM_S:
-                    wanted[GPU_THROTTLED] = True
+            wanted = self._wanted(node)
             written, until = self._written.get(node, (None, NEVER))
             if written != wanted or self._clock() > until:
                 yield node, wanted

@@ -38,12 +38,12 @@ def make_engine(url: URL, *, writing: bool = True) -> Engine:
     if path is None:
         options = {name: value for name, value in _POSTGRESQL_OPTIONS.items() if name not in url.query}
         return create_engine(url, pool_size=1, max_overflow=0, connect_args=options)
-    log = path.with_name(f"{path.name}-wal")  # what was committed last may still stand there
-    has_log = log.exists() and log.stat().st_size > 0
-    if not writing and not os.access(path.parent, os.W_OK) and not has_log:
-        # Readers of a write-ahead log need files of their own beside it, which such a folder cannot take.
-        whole = {"mode": "ro", "immutable": "1", "uri": "true"}
-        url = url.set(database=f"file:{quote(str(path.absolute()))}", query=whole)
+    if not writing and not os.access(path.parent, os.W_OK):
+        log = path.with_name(f"{path.name}-wal")  # what was committed last may still stand there
+        if not (log.exists() and log.stat().st_size > 0):
+            # Readers of a write-ahead log need files of their own beside it, which such a folder cannot take.
+            whole = {"mode": "ro", "immutable": "1", "uri": "true"}
+            url = url.set(database=f"file:{quote(str(path.absolute()))}", query=whole)
     engine = create_engine(url, pool_size=1, max_overflow=0)
     if writing:
         event.listen(engine, "connect", _set_up)

@@ -104,3 +104,5 @@ async def test_only_changes_are_written_and_what_is_not_known_has_no_label() -> 
     clock.now_s += 601  # no sample came
     assert await written(sampled=False) == [dict.fromkeys((IDLE, THROTTLED, SICK))]
     assert await written(sampled=False) == []
+    clock.now_s += 601
+    assert await written(sampled=False) == [], "nothing is known of it any more"

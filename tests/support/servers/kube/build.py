@@ -11,14 +11,10 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
-import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.servers.cache import cache_folder, locked
-from tests.support.servers.kube.go_build import built_folder, go_build
+from tests.support.servers.kube.go import build, built
 from tests.support.servers.missing import ServerMissingError, program
 
 _HERE = Path(__file__).parent
@@ -67,9 +63,8 @@ def build_programs() -> None:
     if not os.environ.get("KUBEBUILDER_ASSETS"):
         _etcd()
         wanted += ["kube-apiserver", *([] if _installed_kubectl() else ["kubectl"])]
-    with locked("kube"):
-        if missing := [name for name in wanted if not (_cached() / name).exists()]:
-            _build(missing)
+    packages = [f"{_MODULE}/cmd/{name}" for name in wanted]
+    build(_HERE, "kube", packages, "ten minutes", _link_options())
     find_programs()
 
 
@@ -84,10 +79,7 @@ def _etcd() -> Path:
 
 
 def _built(name: str) -> Path:
-    built = _cached() / name
-    if not built.exists():
-        raise ServerMissingError(f"{name} is not built (make servers builds it; it needs Go)")
-    return built
+    return built(_HERE, "kube", name)
 
 
 def _installed_kubectl() -> Path | None:
@@ -103,23 +95,6 @@ def _installed_kubectl() -> Path | None:
         return None
     numbers = re.match(r"v(\d+)\.(\d+)\.", version)
     return Path(found) if numbers and tuple(map(int, numbers.groups())) >= _OLDEST_KUBECTL else None
-
-
-def _cached() -> Path:
-    return built_folder(_HERE, "kube")
-
-
-def _build(names: Sequence[str]) -> None:
-    """Compile ``names``. What Go had compiled when it was interrupted is in its own cache."""
-    began = time.monotonic()
-    print(f"building {' and '.join(names)}, once: about ten minutes on two cores", flush=True)
-    with tempfile.TemporaryDirectory(dir=cache_folder()) as temporary:
-        packages = [f"{_MODULE}/cmd/{name}" for name in names]
-        go_build(_HERE, "kube-apiserver", packages, Path(temporary), _link_options())
-        _cached().mkdir(exist_ok=True)
-        for name in names:
-            (Path(temporary) / name).rename(_cached() / name)
-    print(f"built in {time.monotonic() - began:.0f} s", flush=True)
 
 
 def pinned_version() -> str:

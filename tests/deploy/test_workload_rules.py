@@ -8,10 +8,10 @@ import yaml
 
 from dutycycle.telemetry.metrics import PREFIX
 from sinks.prometheus.metrics import SERIES
-from tests.deploy.test_prometheus_files import RULE_FOLDER, judged
+from tests.support.deploy.promtool import RULE_FOLDER, Series, alerts, answers, judge, named, series
 
-RULES = RULE_FOLDER / "workloads.yml"
-GROUPS = yaml.safe_load(RULES.read_text())["groups"]
+RULES = "workloads.yml"
+GROUPS = yaml.safe_load((RULE_FOLDER / RULES).read_text())["groups"]
 ALL = [rule for group in GROUPS for rule in group["rules"]]
 POD = {"namespace": "ml", "pod": "bert-0", "uid": "u", "node": "a", "job_kind": "Job", "job_name": "bert"}
 GPU = {"node": "a", "gpu": "0", "uuid": "GPU-1"}
@@ -21,24 +21,19 @@ DCGM = {"Hostname": "a", "gpu": "0", "UUID": "GPU-1"}
 pytestmark = pytest.mark.prometheus
 
 
-def series(name: str, values: str, **labels: str) -> dict[str, str]:
-    inner = ",".join(f'{key}="{value}"' for key, value in labels.items())
-    return {"series": f"{name}{{{inner}}}", "values": values}
-
-
-def pod(name: str, values: str, **more: str) -> dict[str, str]:
+def pod(name: str, values: str, **more: str) -> Series:
     return series(f"dutycycle_pod_{name}", values, **POD, **more)
 
 
-def gpu(name: str, values: str, **more: str) -> dict[str, str]:
+def gpu(name: str, values: str, **more: str) -> Series:
     return series(f"dutycycle_gpu_{name}", values, **GPU, **more)
 
 
-def job(name: str, values: str) -> dict[str, str]:
+def job(name: str, values: str) -> Series:
     return series(f"dutycycle_job_{name}", values, **JOB)
 
 
-def dcgm(name: str, values: str) -> dict[str, str]:
+def dcgm(name: str, values: str) -> Series:
     return series(f"DCGM_FI_DEV_{name}", values, **DCGM)
 
 
@@ -174,24 +169,18 @@ SILENT = {
 
 
 @pytest.mark.parametrize("case", FIRES.values(), ids=FIRES.keys())
-def test_it_fires_and_says_what(case: tuple[str, list[dict[str, str]], int, str], tmp_path: Any) -> None:
+def test_it_fires_and_says_what(case: tuple[str, list[Series], int, str], tmp_path: Any) -> None:
     name, given, minute, summary = case
     severity = next(rule["labels"]["severity"] for rule in ALL if rule.get("alert") == name)
     labels = dict(re.findall(r'(\w+)="([^"]*)"', given[0]["series"]))
     expected = {"exp_labels": labels | {"severity": severity}, "exp_annotations": {"summary": summary}}
-    case_ = {
-        "interval": "1m",
-        "input_series": given,
-        "alert_rule_test": [{"eval_time": f"{minute}m", "alertname": name, "exp_alerts": [expected]}],
-    }
-    judged(tmp_path, RULES, case_)
+    judge(tmp_path, RULES, given, alerts(name, minute, expected))
 
 
 @pytest.mark.parametrize("case", SILENT.values(), ids=SILENT.keys())
-def test_it_stays_silent(case: tuple[str, list[dict[str, str]], int], tmp_path: Any) -> None:
+def test_it_stays_silent(case: tuple[str, list[Series], int], tmp_path: Any) -> None:
     name, given, minute = case
-    test = [{"eval_time": f"{minute}m", "alertname": name, "exp_alerts": []}]
-    judged(tmp_path, RULES, {"interval": "1m", "input_series": given, "alert_rule_test": test})
+    judge(tmp_path, RULES, given, alerts(name, minute))
 
 
 def test_every_alert_has_a_case_of_each_kind() -> None:
@@ -271,15 +260,11 @@ RECORDS = {
 
 @pytest.mark.parametrize("case", RECORDS.values(), ids=RECORDS.keys())
 def test_what_is_recorded(
-    case: tuple[str, list[dict[str, str]], list[tuple[dict[str, str], float]]], tmp_path: Any
+    case: tuple[str, list[Series], list[tuple[dict[str, str], float]]], tmp_path: Any
 ) -> None:
     name, given, expected = case
-    samples = [
-        {"labels": name + "{" + ",".join(f'{k}="{v}"' for k, v in labels.items()) + "}", "value": value}
-        for labels, value in expected
-    ]
-    test = [{"expr": name, "eval_time": "19m", "exp_samples": samples}]
-    judged(tmp_path, RULES, {"interval": "1m", "input_series": given, "promql_expr_test": test})
+    samples = {named(name, labels): value for labels, value in expected}
+    judge(tmp_path, RULES, given, answers(name, 19, samples))
 
 
 def test_every_record_has_a_case() -> None:

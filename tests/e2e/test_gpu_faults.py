@@ -23,17 +23,14 @@ import orjson
 from sqlalchemy import create_engine, text
 
 from dutycycle.contract.health.xids import LEVELS
-from dutycycle.contract.settings.groups import Settings
-from dutycycle.contract.topics import TOPICS, full_name
 from dutycycle.kafka.embedded import EmbeddedBroker
 from dutycycle.telemetry.endpoint import AskError
-from streams.names import changelogs
-from tests.deploy.test_prometheus_files import RULE_FOLDER, judged
+from tests.support.deploy.promtool import alerts, judge
 from tests.support.fakes.api_server import FakeApi, fake_api_server, kubeconfig
 from tests.support.fakes.kubelet import FakeKubelet, kubelet_on
 from tests.support.fakes.nvml import library
 from tests.support.fakes.nvml.scenario import FakeEvent, FakeGpu, FakeMig, Scenario
-from tests.support.kafka import settings_of
+from tests.support.kafka import all_topics, settings_of
 from tests.support.kubectl.plugin_user import install
 from tests.support.processes.commands import dutycycle, environ, read_now, run_to_end, running
 from tests.support.processes.figures import Process
@@ -53,7 +50,6 @@ COUNTERS = {2: 71.5, 3: 30, 5: 44.4, 10: 33.3}
 IN_TIME_S, COUNTED_S = 10.0, 6.0
 COMMANDS = ("kubectl", "machine")
 """The outlets that are asked by a process of their own."""
-RULES = RULE_FOLDER / "workloads.yml"
 
 
 def uuid(index: int) -> str:
@@ -415,7 +411,7 @@ def check_alerts(folder: Path, page: str) -> None:
     for index in (*VERDICTS, SLICED, COUNTER, OLD, HOT):
         own = [row for row in given if uuid(index) in row["series"]]
         gpu = VERDICTS.get(index)
-        alerts: dict[str, list[Any]] = {"GpuUnhealthy": [], "GpuToWatch": []}
+        alarms: dict[str, list[Any]] = {"GpuUnhealthy": [], "GpuToWatch": []}
         if gpu is not None:
             broken = gpu.rank >= LEVELS.index("drain")
             says = "is not healthy" if broken else "works, and wants a look"
@@ -426,15 +422,12 @@ def check_alerts(folder: Path, page: str) -> None:
             )
             own = [finding, *(row for row in own if "dutycycle_gpu_health" in row["series"])]
             action, reason = words[1], words[2]
-            alerts["GpuUnhealthy" if broken else "GpuToWatch"] = [{
+            alarms["GpuUnhealthy" if broken else "GpuToWatch"] = [{
                 "exp_labels": {"severity": "critical" if broken else "info", "node": NODE,
                                "gpu": str(index), "uuid": uuid(index)},
                 "exp_annotations": {"summary": f"GPU {index} of {NODE} {says}: {reason}; {action}"},
             }]  # fmt: skip
-        asked = [
-            {"eval_time": "75m", "alertname": name, "exp_alerts": alert} for name, alert in alerts.items()
-        ]
-        judged(folder, RULES, {"interval": "1m", "input_series": own, "alert_rule_test": asked})
+        judge(folder, "workloads.yml", own, *(alerts(name, 75, *those) for name, those in alarms.items()))
 
 
 def check_report(env: dict[str, str], folder: Path) -> None:
@@ -457,11 +450,10 @@ def check_report(env: dict[str, str], folder: Path) -> None:
 
 
 def test_each_fault_is_told_at_each_outlet_in_seconds(tmp_path: Path) -> None:
-    names = [*(full_name("dutycycle.", name) for name in TOPICS), *changelogs(Settings(partitions=1))]
     start = time.time() - 100
     scenario = world(start=start).write(tmp_path / "scenario")
     with ExitStack() as stack:
-        broker = stack.enter_context(EmbeddedBroker(dict.fromkeys(names, 1)))
+        broker = stack.enter_context(EmbeddedBroker(all_topics()))
         env, api = stack.enter_context(machine(tmp_path, scenario))
         env |= {"DUTYCYCLE_BROKER": broker.url}
         install(tmp_path)

@@ -1,5 +1,6 @@
 """Fixtures: a namespace with its node, and our processes on it."""
 
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from tests.support.kube.cluster import Cluster
 from tests.support.kube.pipeline import Pipeline
 from tests.support.kube.watching import Watch, watching
 from tests.support.servers.kafka.broker import RunningBroker
+from tests.support.servers.kube.controllers import Controllers
 from tests.support.servers.kube.server import Kube
 
 
@@ -16,6 +18,14 @@ from tests.support.servers.kube.server import Kube
 def cluster(kube: Kube, namespace: str) -> Cluster:
     """An empty namespace, and a node."""
     return Cluster(kube, namespace)
+
+
+@pytest.fixture
+def controllers(kube: Kube, tmp_path: Path) -> Iterator[Controllers]:
+    """The real autoscaler, and the controllers of Deployments."""
+    one = Controllers(kube, tmp_path)
+    yield one
+    one.stop()
 
 
 @pytest.fixture

@@ -5,59 +5,65 @@ import json
 import ssl
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-import yaml
 from msgspec.structs import replace
 
 from dutycycle.contract.records.derived import gpu_subject
 from dutycycle.contract.records.pods import JobRef, Pod, name_key
-from tests.support.data.prometheus_ticks import Start
-from tests.support.kube.autoscaling import CUSTOM, EXAMPLES, EXTERNAL, Adapter, VisionApi, values, window
+from tests.support.kube.autoscaling import CUSTOM, EXTERNAL, Adapter, VisionApi, values, window
 from tests.support.kube.cluster import Cluster
 from tests.support.kube.contents import SPEC
-from tests.support.kube.prometheus_adapter import PrometheusAdapter
-from tests.support.servers.exposition import serve_metrics
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.kafka.certificates import make_certificate
 from tests.support.servers.kube.accounts import grant, service_account
 from tests.support.servers.kube.client import Client, Object, Refused
 from tests.support.servers.kube.controllers import Controllers
 from tests.support.servers.kube.server import FRONT_PROXY_CA, Kube
-from tests.support.servers.prometheus import scrape
 from tests.support.waiting import DEADLINE_S, wait_until
 
 
-@pytest.fixture
-def adapter(kafka: RunningBroker, topic_prefix: str, kube: Kube, tmp_path: Path) -> Iterator[Adapter]:
-    """The adapter of the chart, which the API server asks."""
-    one = Adapter(kafka, topic_prefix, kube, tmp_path)
+@pytest.fixture(scope="module")
+def adapter(
+    kafka_server: RunningBroker, kube_server: Kube, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Adapter]:
+    """The adapter of the chart, which the API server asks. It serves all tests: each asks about a namespace
+    of its own."""
+    kafka_server.ensure_running()
+    kube_server.ensure_running()
+    prefix = kafka_server.new_prefix()
+    one = Adapter(kafka_server, prefix, kube_server, tmp_path_factory.mktemp("adapter"))
     with one.run():
         yield one
+    kafka_server.delete_topics(prefix)
 
 
-@pytest.fixture
-def controllers(kube: Kube, tmp_path: Path) -> Iterator[Controllers]:
-    """The real autoscaler, and the controllers of Deployments."""
-    one = Controllers(kube, tmp_path)
-    yield one
-    one.stop()
-
-
-@pytest.mark.parametrize("manifest", ["hpa.yaml", "hpa-object.yaml"])
-def test_the_example_scales_under_load_and_not_while_nothing_is_measured(
-    kube: Kube, cluster: Cluster, adapter: Adapter, controllers: Controllers, manifest: str
+def test_the_examples_scale_under_load_and_not_while_nothing_is_measured(
+    kube: Kube, cluster: Cluster, adapter: Adapter, controllers: Controllers
 ) -> None:
-    api = VisionApi(cluster, kube.admin, adapter, controllers, manifest)
-    api.under(0, replicas=2)  # the minimum
-    api.under(240, replicas=8)  # 30 % each
-    assert api.most == 8, "it did not overshoot, though figures are older than the new pods"
-    api.under(900, replicas=12)  # the maximum, at 75 % each
-    failed = "not FailedGetPodsMetric" if manifest == "hpa.yaml" else "not FailedGetObjectMetric"
-    wait_until(lambda: failed in api.conditions.values(), lambda: str(api.conditions))
-    assert api.replicas == 12
-    api.under(0, replicas=2)  # idle is 0, which is a figure
+    """By the mean of the pods, and by that of the Deployment, beside one another: each waits most of the
+    time."""
+
+    def scales(where: Cluster, manifest: str, failed: str) -> None:
+        api = VisionApi(where, kube.admin, adapter, controllers, manifest)
+        api.under(0, replicas=2)  # the minimum
+        api.under(240, replicas=8)  # 30 % each
+        assert api.most == 8, "it did not overshoot, though figures are older than the new pods"
+        api.under(900, replicas=12)  # the maximum, at 75 % each
+        wait_until(lambda: f"not {failed}" in api.conditions.values(), lambda: str(api.conditions))
+        assert api.replicas == 12
+        api.under(0, replicas=2)  # idle is 0, which is a figure
+
+    other = Cluster(kube, kube.new_namespace())
+    try:
+        with ThreadPoolExecutor() as both:
+            by_pods = both.submit(scales, cluster, "hpa.yaml", "FailedGetPodsMetric")
+            scales(other, "hpa-object.yaml", "FailedGetObjectMetric")
+            by_pods.result()
+    finally:
+        kube.empty(other.namespace)
 
 
 def test_a_source_that_stalls_moves_neither_figures_nor_replicas(
@@ -115,29 +121,6 @@ def test_a_node_whose_clock_is_an_hour_ahead_hides_no_other_and_is_known_no_long
     for _ in range(3):
         wait_until(are_both_known, lambda: f"{figures()}\n{adapter.said}")
     wait_until(lambda: figures() == {}, lambda: str(figures()))
-
-
-def test_the_example_scales_with_prometheus_adapter_too(
-    kube: Kube, cluster: Cluster, controllers: Controllers, prometheus: Start, tmp_path: Path
-) -> None:
-    """The same HorizontalPodAutoscaler; and the query of KEDA's variant has the sum that KEDA divides."""
-    with serve_metrics("") as page:
-        server = prometheus(scrape([page.target]))
-        adapter = PrometheusAdapter(kube, cluster.namespace, server.url, page, tmp_path)
-        with adapter.run():
-            api = VisionApi(cluster, kube.admin, adapter, controllers)
-            api.under(0, replicas=2)
-            api.under(150, replicas=5)
-            scaled = yaml.safe_load((EXAMPLES / "keda.yaml").read_text())["spec"]["triggers"][0]["metadata"]
-            query = scaled["query"].replace('namespace="default"', f'namespace="{cluster.namespace}"')
-
-            def is_settled() -> bool:  # when the last of the new pods has been scraped
-                api.moment(150)
-                sums = [float(row["value"][1]) for row in server.query(query)]
-                is_scaling = api.conditions["ScalingActive"] == "ValidMetricFound"
-                return is_scaling and sums == [pytest.approx(150, abs=0.1)]
-
-            wait_until(is_settled, lambda: f"{server.query(query)}\n{api.conditions}")
 
 
 def test_kubectl_reads_the_figures_and_only_who_may(kube: Kube, cluster: Cluster, adapter: Adapter) -> None:
@@ -204,10 +187,13 @@ def test_a_right_that_is_taken_from_the_adapter_is_named_until_it_is_given_back(
         ) for suffix in ("-auth-delegator", "")
     ]  # fmt: skip
 
+    before = len(adapter.said)
+
     def is_said(said: str) -> bool:
         reader.answers(path), kube.admin.answers(path)  # who may everything is not asked about
         return all(
-            f"permission_missing {verb} {what}: {said}" in adapter.said for what, verb in rights.items()
+            f"permission_missing {verb} {what}: {said}" in adapter.said[before:]
+            for what, verb in rights.items()
         )
 
     wait_until(lambda: reader.answers(path), lambda: adapter.said)

@@ -15,13 +15,13 @@ import yaml
 from dutycycle.contract.codec import encode
 from dutycycle.contract.topics import ALIKE_TOPICS, TOPICS, full_name
 from dutycycle.contract.trace import TraceRecord, TraceWriter
-from dutycycle.telemetry.serving import SERVING
 from tests.e2e.test_sink_metrics import publish
 from tests.support.deploy import small_fleet as fleet
 from tests.support.deploy.compose_file import ROOT
 from tests.support.deploy.generate_dashboards import DASHBOARDS, Panel
 from tests.support.kafka import make_topics, settings_of
 from tests.support.processes.commands import dutycycle, environ, running
+from tests.support.processes.figures import Process
 from tests.support.servers.exposition import serve_metrics
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.prometheus import Prometheus, scrape
@@ -75,11 +75,6 @@ def going_on(env: Env, begin_ms: int) -> Iterator[None]:
     finally:
         stop.set()
         thread.join()
-
-
-def address(log: Path) -> str:
-    """Where a process serves its page; empty while it does not."""
-    return next(iter(re.findall(SERVING + r"(\S+)", log.read_text() if log.exists() else "")), "")
 
 
 def configuration(target: str, exporter: str) -> dict[str, Any]:
@@ -226,8 +221,7 @@ def test_every_panel_shows_what_it_should(
     ):
         dutycycle("replay", trace, "--broker", kafka.url, env=env)
         with going_on(env, begin_ms):
-            wait_until(lambda: bool(address(log)), lambda: "the sink")
-            server = prometheus(configuration(address(log), exporter.target))
+            server = prometheus(configuration(str(Process(log).address), exporter.target))
             wait_until(lambda: not unlike(server), lambda: str(unlike(server)))
             wait_until(
                 lambda: all(counted_per_s(server, what) == rate for what, rate in COUNTED.items()),

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.test_dashboards import address
 from tests.e2e.test_sink_metrics import (
     NODES,
     Env,
@@ -14,11 +13,11 @@ from tests.e2e.test_sink_metrics import (
     counters,
     create_topics,
     env,
-    killed_at_the_end,
-    page,
     pod,
     publish,
 )
+from tests.support.processes.commands import mortal
+from tests.support.processes.figures import Process, read_page
 from tests.support.servers.kafka.certificates import make_certificates
 from tests.support.servers.prometheus import PASSWORD, USER, Prometheus, scrape
 from tests.support.waiting import wait_until
@@ -69,11 +68,10 @@ def test_the_series_are_those_of_a_scrape_and_end_with_them(
     create_topics(env)
     publish(env, [("pods", f"pod-{node}", pod(node)) for node in NODES])
     feed, log = Feed(env), tmp_path / "sink.log"
-    with killed_at_the_end(env, log):
-        wait_until(lambda: bool(address(log)), lambda: log.read_text())
+    with mortal("sink", "--metrics", env=env, log=log):
         config = scrape([])
         target = {"job_name": "dutycycle-metrics", "honor_labels": True}
-        config["scrape_configs"] = [target | {"static_configs": [{"targets": [address(log)]}]}]
+        config["scrape_configs"] = [target | {"static_configs": [{"targets": [str(Process(log).address)]}]}]
         scraper = prometheus(config)
         feed.send(20)
         fed_s = time.monotonic()
@@ -116,23 +114,25 @@ def test_a_receiver_and_a_sink_that_are_killed(env: Env, receiver: Prometheus, t
     def wrong() -> str:
         return f"{series(receiver, COUNTERS)}, {feed.expected}, {log.read_text()}"
 
-    with killed_at_the_end(env, log):
+    with mortal("sink", "--metrics", env=env, log=log):
         feed.send(20)
         wait_until(exact, wrong)
         receiver.kill()
         killed_s = time.time()
         feed.send(5)
-        wait_until(lambda: 'dutycycle_sink_up{sink="remote_write"} 0.0' in page(log), log.read_text)
-        wait_until(lambda: counters(page(log)) == feed.expected, wrong)
+        wait_until(lambda: 'dutycycle_sink_up{sink="remote_write"} 0.0' in read_page(log), log.read_text)
+        wait_until(lambda: counters(read_page(log)) == feed.expected, wrong)
         back_s = time.time()
         receiver.start()
         wait_until(exact, wrong)
-        wait_until(lambda: 'dutycycle_pending_writes{sink="remote_write"} 0.0' in page(log), log.read_text)
+        wait_until(
+            lambda: 'dutycycle_pending_writes{sink="remote_write"} 0.0' in read_page(log), log.read_text
+        )
         assert any(killed_s < at < back_s for at in moments(receiver)), "what waited has come, with its time"
-        assert 'dutycycle_samples_dropped_total{reason="refused"} 0.0' in page(log)
+        assert 'dutycycle_samples_dropped_total{reason="refused"} 0.0' in read_page(log)
         before = series(receiver, COUNTERS).keys()
     feed.send(5)
-    with killed_at_the_end(env, tmp_path / "second.log"):
+    with mortal("sink", "--metrics", env=env, log=tmp_path / "second.log"):
         wait_until(exact, wrong)
         assert series(receiver, COUNTERS).keys() == before, "the same series go on"
         assert set(series(receiver, "resets(dutycycle_pod_gpu_busy_seconds_total[10m])").values()) == {"0"}

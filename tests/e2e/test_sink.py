@@ -11,13 +11,12 @@ from typing import Any
 import orjson
 import pytest
 
-from dutycycle.contract.records.derived import JobPeaks, PodPeaks
-from dutycycle.contract.topics import TOPICS, full_name
+from dutycycle.contract.records.derived import JobPeaks
 from dutycycle.kafka.embedded import EmbeddedBroker
-from sinks.records.query import job_peaks, pod_peaks
-from sinks.records.store import RecordsRefusedError
-from tests.support.kafka import make_topics, send, settings_of
+from sinks.records.query import job_peaks
+from tests.support.kafka import PUBLIC, Sent, all_topics, make_topics, send, settings_of
 from tests.support.processes.commands import environ, read_now, run_to_end, running
+from tests.support.processes.sinking import kept
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.postgres import Postgres
 from tests.support.sinks import made
@@ -25,8 +24,6 @@ from tests.support.waiting import wait_until
 
 QUICK_S = 60.0
 """An end takes a few seconds, and on a busy machine many times that."""
-Published = tuple[str, str, Any]
-"""Topic without prefix, key, and a record, bytes, or None for a tombstone."""
 
 
 def environment(url: str, records: str, prefix: str = "dutycycle.") -> dict[str, str]:
@@ -34,36 +31,28 @@ def environment(url: str, records: str, prefix: str = "dutycycle.") -> dict[str,
     return environ(broker=url, records=records, topic_prefix=prefix, partitions="3", annotations="off")
 
 
-def publish(env: dict[str, str], *records: Published) -> None:
+def publish(env: dict[str, str], *records: Sent) -> None:
     """Put records on their topics, and wait until the broker has them."""
     asyncio.run(send(settings_of(env), records, 1_700_000_000_000))
 
 
 def create_topics(env: dict[str, str]) -> None:
-    asyncio.run(make_topics(settings_of(env), [name for name in TOPICS if not TOPICS[name].internal]))
+    asyncio.run(make_topics(settings_of(env), PUBLIC))
 
 
-def pods(count: int, **changed: Any) -> list[Published]:
+def pods(count: int, **changed: Any) -> list[Sent]:
     """Peaks of so many pods."""
     return [("pod-peaks", f"uid-{i:04}", made.pod_peaks(f"uid-{i:04}", **changed)) for i in range(count)]
 
 
-def kept(url: str) -> list[PodPeaks]:
-    """What the sink has written so far."""
-    try:
-        return pod_peaks(url)
-    except RecordsRefusedError:
-        return []
+def wait_for(env: dict[str, str], count: int, log: Path) -> None:
+    wait_until(lambda: len(kept(env)) >= count, lambda: f"{count} pods: {len(kept(env))}, {log.read_text()}")
 
 
-def wait_for(url: str, count: int, log: Path) -> None:
-    wait_until(lambda: len(kept(url)) >= count, lambda: f"{count} pods: {len(kept(url))}, {log.read_text()}")
-
-
-def wait_for_all(url: str, log: Path, **fields: int) -> None:
+def wait_for_all(env: dict[str, str], log: Path, **fields: int) -> None:
     """Until every pod that is kept has these fields."""
     wait_until(
-        lambda: all(getattr(pod, name) == value for pod in kept(url) for name, value in fields.items()),
+        lambda: all(getattr(pod, name) == value for pod in kept(env) for name, value in fields.items()),
         log.read_text,
     )
 
@@ -84,8 +73,8 @@ def check_all_arrive(url: str, prefix: str, records: str, folder: Path) -> None:
             *pods(310, last_ms=20_000, samples=20),
             *pods(5),
         )
-        wait_for(records, 310, log)
-        wait_for_all(records, log, last_ms=20_000)
+        wait_for(env, 310, log)
+        wait_for_all(env, log, last_ms=20_000)
         wait_until(lambda: job_peaks(records) == [job], log.read_text)
         began = time.monotonic()
     assert time.monotonic() - began < QUICK_S
@@ -104,8 +93,7 @@ def test_all_arrive_by_real_kafka_in_postgresql(
 
 @pytest.mark.quick  # the sinks as a process
 def test_all_arrive_by_the_embedded_broker_in_sqlite(tmp_path: Path) -> None:
-    topics = {full_name("dutycycle.", name): 2 for name in TOPICS}
-    with EmbeddedBroker(topics) as broker:
+    with EmbeddedBroker(all_topics(2)) as broker:
         check_all_arrive(broker.url, "dutycycle.", f"sqlite:///{tmp_path}/records.db", tmp_path)
 
 
@@ -118,13 +106,13 @@ def test_sigterm_while_the_database_is_away_leaves_all_to_the_next_start(
     log = tmp_path / "log"
     with running("sink", env=env, log=log):
         publish(env, *pods(10))
-        wait_for(url, 10, log)
+        wait_for(env, 10, log)
         postgres.stop()
         publish(env, *pods(60))
         wait_until(lambda: "sink_away" in log.read_text(), log.read_text)
     postgres.start()
     with running("sink", env=env, log=tmp_path / "second.log"):
-        wait_for(url, 60, tmp_path / "second.log")
+        wait_for(env, 60, tmp_path / "second.log")
     assert "Traceback" not in log.read_text()
 
 
@@ -137,7 +125,7 @@ def test_a_database_that_hangs_does_not_hinder_the_end(
     log = tmp_path / "log"
     with running("sink", env=env, log=log) as process:
         publish(env, *pods(10))
-        wait_for(url, 10, log)
+        wait_for(env, 10, log)
         backends = _backends(postgres)
         for pid in backends:
             os.kill(pid, signal.SIGSTOP)
@@ -175,11 +163,11 @@ def test_started_before_the_broker_it_waits_and_ends_at_once(
         kafka.start()
         create_topics(env)
         publish(env, *pods(10))
-        wait_for(postgres_url, 10, tmp_path / "second.log")
+        wait_for(env, 10, tmp_path / "second.log")
         kafka.kill()
         kafka.start()
         publish(env, *pods(20))
-        wait_for(postgres_url, 20, tmp_path / "second.log")
+        wait_for(env, 20, tmp_path / "second.log")
 
 
 REFUSED = {

@@ -3,19 +3,16 @@
 import asyncio
 import itertools
 from collections import Counter
-from collections.abc import AsyncIterator
 from itertools import chain
 from pathlib import Path
 
 import orjson
-import pytest_asyncio
 
 from dutycycle.contract.topics import TOPICS, short_name
 from sinks.annotations.core import desired
-from tests.e2e.test_sink import Published
 from tests.support.fakes.api_server import NODE, POD, FakeApi, Trouble, written
-from tests.support.kafka import make_topics, settings_of
-from tests.support.processes.commands import derived
+from tests.support.kafka import PUBLIC, Sent, make_topics, settings_of
+from tests.support.processes.commands import derived, started
 from tests.support.processes.sinking import (
     START_MS,
     Worker,
@@ -24,7 +21,6 @@ from tests.support.processes.sinking import (
     node_path,
     publish,
     sinking,
-    started,
     tick,
     worker,
 )
@@ -35,27 +31,21 @@ from tests.support.waiting import DEADLINE_S, until
 
 PART = made.node_part(cyclic=True, period_s=13.24, slope_per_s=-0.4 / 3600, maxima={"gpu_util_pct": 100.0})
 NODES = [f"gpu-{i}" for i in range(12)]
-FED = [name for name in TOPICS if not TOPICS[name].internal or name == "node-parts"]
+FED = (*PUBLIC, "node-parts")
 
 
-@pytest_asyncio.fixture
-async def api() -> AsyncIterator[FakeApi]:
-    server = FakeApi()
-    await server.start()
-    server.add(NODE, "n")
-    server.add(POD, "uid-1", example__mine="kept")
-    yield server
-    await server.stop()
+def add_node_and_pod(api: FakeApi) -> None:
+    api.add(NODE, "n")
+    api.add(POD, "uid-1", example__mine="kept")
 
 
 async def test_nodes_and_pods_are_annotated_also_after_a_restart(
     kafka: RunningBroker, topic_prefix: str, api: FakeApi, tmp_path: Path
 ) -> None:
+    add_node_and_pod(api)
     one = worker(kafka, topic_prefix, api, tmp_path, "s3cret")
     await make_topics(settings_of(one.env), FED)
-    ticks: list[Published] = [
-        ("nvml-samples", "gpu-a", sample(K80, ts_ms=START_MS + i * 1000)) for i in range(5)
-    ]
+    ticks: list[Sent] = [("nvml-samples", "gpu-a", sample(K80, ts_ms=START_MS + i * 1000)) for i in range(5)]
     async with sinking(one):
         await publish(
             one,
@@ -103,6 +93,7 @@ SPOILT: list[tuple[bytes, str]] = [
 async def test_poison_on_every_topic_that_annotations_are_made_of(
     kafka: RunningBroker, topic_prefix: str, api: FakeApi, tmp_path: Path
 ) -> None:
+    add_node_and_pod(api)
     one = worker(kafka, topic_prefix, api, tmp_path)
     await make_topics(settings_of(one.env), TOPICS)
     keys = {
@@ -111,7 +102,7 @@ async def test_poison_on_every_topic_that_annotations_are_made_of(
         "profiles": "uid-1", "placements": "uid-1", "gpu-health": "gpu-a",
     }  # fmt: skip
     assert keys.keys() == {*desired.TOPICS}
-    spoilt: list[Published] = [(topic, key, bad) for topic, key in keys.items() for bad, _ in SPOILT]
+    spoilt: list[Sent] = [(topic, key, bad) for topic, key in keys.items() for bad, _ in SPOILT]
     async with sinking(one):
         await publish(
             one,
@@ -189,7 +180,7 @@ async def test_nodes_are_whole_with_two_workers_while_one_joins_leaves_and_is_ki
                 assert len(seen) < 40, f"the second worker writes nothing: {seen}"
                 seen.append(await all_follow())
         assert await all_follow() == {"first"}
-        process = await started(third)
+        process = await started("sink", env=third.env, log=third.log)
         while "third" not in await all_follow():
             assert process.returncode is None
         step = await find()

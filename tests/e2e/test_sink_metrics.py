@@ -2,13 +2,8 @@
 
 import asyncio
 import re
-import signal
-import subprocess
-import sys
 import time
-import urllib.request
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +15,12 @@ from dutycycle.contract.records.parts import NodePart
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.samples import NvmlSample
 from dutycycle.contract.topics import ALIKE_TOPICS, TOPICS
-from dutycycle.telemetry.serving import SERVING
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.node.operator import NodeConfig, NodeOperator
 from tests.support.data.samples import gpu, nvml, record
 from tests.support.kafka import make_topics, send, settings_of
-from tests.support.processes.commands import environ, running
+from tests.support.processes.commands import environ, mortal, running
+from tests.support.processes.figures import read_page
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.prometheus import check
 from tests.support.waiting import wait_until
@@ -84,15 +79,6 @@ class Feed:
         return found
 
 
-def page(log: Path) -> str:
-    """What the process serves now; empty while it does not answer."""
-    said = re.findall(SERVING + r"(\S+)", log.read_text()) if log.exists() else []
-    if not said:
-        return ""
-    with urllib.request.urlopen(f"http://{said[-1]}/metrics", timeout=120) as answer:
-        return str(answer.read().decode())
-
-
 def counters(text: str) -> dict[tuple[str, str], float]:
     """The pods' counters on a page."""
     found = {}
@@ -123,18 +109,6 @@ def create_topics(env: Env) -> None:
     )
 
 
-@contextmanager
-def killed_at_the_end(env: Env, log: Path) -> Iterator[None]:
-    with log.open("wb") as out:
-        command = [sys.executable, "-m", "dutycycle", "sink", "--metrics"]
-        process = subprocess.Popen(command, env=env, stdout=out, stderr=subprocess.STDOUT)
-        try:
-            yield
-        finally:
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-
-
 def pod(node: str) -> Pod:
     known: dict[str, Any] = {
         "v": 1, "uid": f"pod-{node}", "namespace": "ml", "name": f"bert-{node}", "node": node,
@@ -152,7 +126,7 @@ def test_counters_survive_kills_and_never_go_down(env: Env, tmp_path: Path) -> N
 
     def exact(log: Path) -> bool:
         """Look once; whether all that was fed is shown."""
-        found = counters(page(log))
+        found = counters(read_page(log))
         for key, value in found.items():
             assert value >= shown.get(key, 0), f"{key} went down"
         shown.update(found)
@@ -160,7 +134,7 @@ def test_counters_survive_kills_and_never_go_down(env: Env, tmp_path: Path) -> N
 
     for run in range(3):
         log = tmp_path / f"{run}.log"
-        with killed_at_the_end(env, log):
+        with mortal("sink", "--metrics", env=env, log=log):
             wait_until(lambda log=log: exact(log), lambda: f"{shown}, {feed.expected}")  # type: ignore[misc]
             feed.send(5)
             if run != 1:  # in one of them right after the samples came, before anything is saved
@@ -170,8 +144,8 @@ def test_counters_survive_kills_and_never_go_down(env: Env, tmp_path: Path) -> N
         wait_until(lambda: exact(tmp_path / "a.log"), lambda: f"{shown}, {feed.expected}")
         with running("sink", "--metrics", env=env, log=tmp_path / "b.log"):
             wait_until(lambda: exact(tmp_path / "b.log"), lambda: "the other process")
-            text = page(tmp_path / "b.log")
-            assert counters(text) == counters(page(tmp_path / "a.log"))
+            text = read_page(tmp_path / "b.log")
+            assert counters(text) == counters(read_page(tmp_path / "a.log"))
     assert 'pod="bert-a"' in text
     assert 'label_team="blue"' in text
     file = tmp_path / "metrics"
@@ -184,12 +158,15 @@ def test_a_source_that_stalls_has_no_series(env: Env, tmp_path: Path) -> None:
     log = tmp_path / "sink.log"
     feed = Feed(env)
     with running("sink", "--metrics", env=env | {"DUTYCYCLE_METRICS_STALE": "5s"}, log=log):
-        wait_until(lambda: "dutycycle_ready 1.0" in page(log), log.read_text)
+        wait_until(lambda: "dutycycle_ready 1.0" in read_page(log), log.read_text)
         feed.send(3)
-        wait_until(lambda: "dutycycle_gpu_utilization_ratio{" in page(log), log.read_text)
-        wait_until(lambda: "dutycycle_gpu" not in page(log), log.read_text)
+        wait_until(lambda: "dutycycle_gpu_utilization_ratio{" in read_page(log), log.read_text)
+        wait_until(
+            lambda: "dutycycle_ready" in (page := read_page(log)) and "dutycycle_gpu" not in page,
+            log.read_text,
+        )
         feed.send(1)
-        wait_until(lambda: "dutycycle_gpu_utilization_ratio{" in page(log), log.read_text)
+        wait_until(lambda: "dutycycle_gpu_utilization_ratio{" in read_page(log), log.read_text)
 
 
 def test_a_broker_that_was_away(env: Env, kafka: RunningBroker, tmp_path: Path) -> None:
@@ -200,7 +177,7 @@ def test_a_broker_that_was_away(env: Env, kafka: RunningBroker, tmp_path: Path) 
     shown: dict[tuple[str, str], float] = {}
 
     def exact() -> bool:
-        found = counters(page(log))
+        found = counters(read_page(log))
         for key, value in found.items():
             assert value >= shown.get(key, 0), f"{key} went down"
         shown.update(found)
@@ -213,4 +190,4 @@ def test_a_broker_that_was_away(env: Env, kafka: RunningBroker, tmp_path: Path) 
         kafka.start()
         feed.send(10)
         wait_until(exact, lambda: f"{shown}, {feed.expected}")
-        assert "dutycycle_healthy 1.0" in page(log)
+        assert "dutycycle_healthy 1.0" in read_page(log)

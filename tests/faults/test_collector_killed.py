@@ -7,13 +7,9 @@ killed.
 """
 
 import random
-import signal
 import sqlite3
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import orjson
@@ -22,7 +18,7 @@ import zstandard
 
 from dutycycle.kafka.errors import MissingTopicError
 from tests.support.kafka import settings_of
-from tests.support.processes.commands import environ, read_now, running
+from tests.support.processes.commands import environ, mortal, read_now, running
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.waiting import wait_until
 
@@ -49,22 +45,8 @@ def on_disk(spool: Path) -> list[Named]:
     return [named(zstandard.ZstdDecompressor().decompress(payload)) for (payload,) in rows]
 
 
-@contextmanager
-def mortal(env: Mapping[str, str], log: Path) -> Iterator["subprocess.Popen[bytes]"]:
-    """A collector that ends by SIGKILL."""
-    with log.open("ab") as out:
-        command = [sys.executable, "-m", "dutycycle", "collect"]
-        process = subprocess.Popen(command, env=dict(env), stdout=out, stderr=subprocess.STDOUT)
-        try:
-            yield process
-        finally:
-            process.kill()
-            process.wait()
-
-
 def check(kafka: RunningBroker, prefix: str, folder: Path, kills: int) -> str:
     """Of the kills one in two is while the broker is unreachable."""
-    began = time.monotonic()
     chance = random.Random(kills)  # noqa: S311 - moments, no secrets
     env = environ(
         broker=kafka.url, node="a", interval="100ms", spool=str(folder / "spool"), kubernetes="off",
@@ -77,7 +59,7 @@ def check(kafka: RunningBroker, prefix: str, folder: Path, kills: int) -> str:
         away = number % 2 == 1
         kafka.ensure_running()
         known = starts_arrived(env)
-        with mortal(env, log) as process:
+        with mortal("collect", env=env, log=log):
             if away:
                 kafka.stop()
                 outages += 1
@@ -85,7 +67,6 @@ def check(kafka: RunningBroker, prefix: str, folder: Path, kills: int) -> str:
             else:
                 wait_until(lambda known=known: starts_arrived(env) > known, log.read_text)  # type: ignore[misc]
             time.sleep(chance.uniform(0, 1.0))
-            process.send_signal(signal.SIGKILL)
         saved += [one for one in on_disk(folder / "spool") if one not in set(saved)]
     kafka.ensure_running()
     known = starts_arrived(env) + sum(one not in _starts(arrived(env)) for one in _starts(saved))
@@ -95,9 +76,7 @@ def check(kafka: RunningBroker, prefix: str, folder: Path, kills: int) -> str:
             lambda: f"{set(saved) - set(arrived(env))} are missing: {(folder / 'last.log').read_text()}",
         )
     found = arrived(env)
-    return (
-        f"{_judge(found, saved, folder)}, {kills} kills, {outages} outages; {time.monotonic() - began:.0f} s"
-    )
+    return f"{_judge(found, saved, folder)}, {kills} kills, {outages} outages"
 
 
 def starts_arrived(env: Mapping[str, str]) -> int:

@@ -27,9 +27,9 @@ from tests.support.faults.field import PARTITIONS, Field
 from tests.support.faults.oracle import replayed, results
 from tests.support.kafka import settings_of
 from tests.support.processes.commands import derived, environ, run_to_end, running
+from tests.support.processes.figures import read_page, readiness
 from tests.support.servers.kafka.broker import OwnBroker, RunningBroker
 from tests.support.servers.ports import free_port
-from tests.support.telemetry_pages import read_page, readiness
 from tests.support.waiting import DEADLINE_S, until, wait_until
 
 NODES, SECONDS = 4, 60
@@ -89,11 +89,11 @@ async def test_records_that_expired_unread_are_counted_though_no_other_follows(
         log = tmp_path / "stream.log"
         gone = f'dutycycle_source_gap_total{{topic="nvml-samples"}} {len(trace) - half}.0\n'
         with running("stream", env=field.env, log=log):
-            await until(lambda: gone in read_page(log, "metrics"), lambda: read_page(log, "metrics"))
+            await until(lambda: gone in read_page(log), lambda: read_page(log))
             feed = await field.feed(of_nvml(1, SECONDS, b"new-"), PER_S)
             await feed.finish()
             await until(lambda: any("/new-" in name[1] for name in results(field.tap.found)), log.read_text)
-            assert gone in read_page(log, "metrics"), f"they are counted once: {log.read_text()}"
+            assert gone in read_page(log), f"they are counted once: {log.read_text()}"
 
 
 def test_a_batch_is_no_larger_than_a_topic_takes(
@@ -107,31 +107,37 @@ def test_a_batch_is_no_larger_than_a_topic_takes(
     assert (done.returncode, f"published: {len(trace)} nvml-samples" in done.stderr) == (0, True), done.stderr
 
 
-@pytest.mark.parametrize("topic", ["state-nvml", "window-aggregates"])
 async def test_what_a_topic_does_not_take_any_more_is_named_with_key_and_size(
-    kafka: RunningBroker, topic_prefix: str, tmp_path: Path, trace: list[TraceRecord], topic: str
+    kafka: RunningBroker, topic_prefix: str, tmp_path: Path, trace: list[TraceRecord]
 ) -> None:
     """Somebody lowers the limit of a topic under a running worker. It ends, and does not begin again."""
-    name, log = f"{topic_prefix}{topic}", tmp_path / "stream.log"
-    async with Field(kafka, topic_prefix, tmp_path, seed=8) as field:
-        feed = await field.feed(trace, PER_S)
-        await feed.finish()
-        async with field.unsupervised(log) as worker:
-            await field.tap.more(log.read_text)
-            limit = ConfigEntry("max.message.bytes", "300", incremental_operation=AlterConfigOpType.SET)
-            resource = ConfigResource(ConfigResource.Type.TOPIC, name, incremental_configs=[limit])
-            admin = kafka.admin()  # named, because it must outlive its futures
-            await asyncio.to_thread(admin.incremental_alter_configs([resource])[resource].result, 60)
-            feed = await field.feed(of_nvml(NODES, SECONDS, b"new-"), PER_S)
+
+    async def limit(topic: str) -> None:
+        (folder := tmp_path / topic).mkdir()
+        prefix, log = f"{topic_prefix}{topic}-", folder / "stream.log"
+        name = f"{prefix}{topic}"
+        async with Field(kafka, prefix, folder, seed=8) as field:
+            feed = await field.feed(trace, PER_S)
             await feed.finish()
-            await asyncio.wait_for(worker.wait(), DEADLINE_S)
-        (line,) = [line for line in log.read_text().splitlines() if line.startswith("dutycycle: ")]
-        assert re.search(rf"topic {name}, key '[^']+' of \d+ bytes.*: the record is larger than", line), line
-        assert "max.message.bytes" in line
-        again = await asyncio.to_thread(run_to_end, "stream", env=field.env)
-        assert again.returncode == 1
-        assert name in again.stderr
-        assert "max.message.bytes" in again.stderr
+            async with field.unsupervised(log) as worker:
+                await field.tap.more(log.read_text)
+                less = ConfigEntry("max.message.bytes", "300", incremental_operation=AlterConfigOpType.SET)
+                resource = ConfigResource(ConfigResource.Type.TOPIC, name, incremental_configs=[less])
+                admin = kafka.admin()  # named, because it must outlive its futures
+                await asyncio.to_thread(admin.incremental_alter_configs([resource])[resource].result, 60)
+                feed = await field.feed(of_nvml(NODES, SECONDS, b"new-"), PER_S)
+                await feed.finish()
+                await asyncio.wait_for(worker.wait(), DEADLINE_S)
+            (line,) = [line for line in log.read_text().splitlines() if line.startswith("dutycycle: ")]
+            wanted = rf"topic {name}, key '[^']+' of \d+ bytes.*: the record is larger than"
+            assert re.search(wanted, line), line
+            assert "max.message.bytes" in line
+            again = await asyncio.to_thread(run_to_end, "stream", env=field.env)
+            assert again.returncode == 1
+            assert name in again.stderr
+            assert "max.message.bytes" in again.stderr
+
+    await asyncio.gather(*map(limit, ("state-nvml", "window-aggregates")))
 
 
 def test_a_collector_keeps_no_state_and_starts_though_partitions_differ(

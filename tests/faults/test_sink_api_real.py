@@ -9,10 +9,8 @@ import aiohttp
 import pytest_asyncio
 from aiohttp import web
 
-from dutycycle.contract.topics import TOPICS
-from tests.e2e.test_sink import Published
 from tests.support.fakes.api_server import FakeApi, Trouble
-from tests.support.kafka import make_topics, settings_of
+from tests.support.kafka import PUBLIC, Sent, make_topics, settings_of
 from tests.support.processes.sinking import Worker, kept, publish, sinking, worker
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.kube.client import Access, Object
@@ -101,9 +99,9 @@ def make_pods(kube: Kube, namespace: str) -> list[Object]:
     ]
 
 
-def peaks(things: list[Object], cpu: float, *, final: bool = False) -> list[Published]:
+def peaks(things: list[Object], cpu: float, *, final: bool = False) -> list[Sent]:
     """Peaks of the pods, each with a figure that names it."""
-    found: list[Published] = []
+    found: list[Sent] = []
     for i, thing in enumerate(things):
         meta = thing["metadata"]
         record = made.pod_peaks(
@@ -133,7 +131,7 @@ async def test_trouble_an_absence_and_a_kill_end_in_the_right_annotations(
 ) -> None:
     things = make_pods(kube, namespace)
     one: Worker = worker(kafka, topic_prefix, api, tmp_path, kube.admin.access.token)
-    await make_topics(settings_of(one.env), [name for name in TOPICS if not TOPICS[name].internal])
+    await make_topics(settings_of(one.env), PUBLIC)
     async with sinking(one) as process:
         api.trouble.extend(played())
         await publish(one, peaks(things, 100))
@@ -142,7 +140,7 @@ async def test_trouble_an_absence_and_a_kill_end_in_the_right_annotations(
         kube.stop()
         await publish(one, peaks(things, 1000, final=True))
         # While the server is away, the records next to it arrive as ever.
-        await until(lambda: all(row.final for row in kept(one)))
+        await until(lambda: all(row.final for row in kept(one.env)))
         await until(lambda: "sink_away" in one.said)
         kube.start()
         await until(lambda: len(api.writers) >= PODS + 3)

@@ -4,15 +4,11 @@ The sink runs as a user runs it, on the real Kafka; the server is a fake that re
 passes (errors, resets, an absence) is played before the real server: ``test_sink_api_real.py``.
 """
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
-import pytest_asyncio
-
 from dutycycle.contract.records.pods import JobRef
-from dutycycle.contract.topics import TOPICS
 from tests.support.fakes.api_server import FakeApi, Trouble, written
-from tests.support.kafka import make_topics, settings_of
+from tests.support.kafka import PUBLIC, make_topics, settings_of
 from tests.support.processes.sinking import add_pods, kept, pod_path, pods, publish, sinking, worker
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.sinks import made
@@ -24,21 +20,13 @@ DANCE = made.job_peaks(
 )
 
 
-@pytest_asyncio.fixture
-async def api() -> AsyncIterator[FakeApi]:
-    server = FakeApi()
-    await server.start()
-    add_pods(server, PODS)
-    yield server
-    await server.stop()
-
-
 async def test_an_object_that_is_refused_costs_itself_alone(
     kafka: RunningBroker, topic_prefix: str, api: FakeApi, tmp_path: Path
 ) -> None:
     """422, 403, a kind that is not installed, an object that is gone or replaced, and a hook that hangs."""
+    add_pods(api, PODS)
     one = worker(kafka, topic_prefix, api, tmp_path)
-    await make_topics(settings_of(one.env), [name for name in TOPICS if not TOPICS[name].internal])
+    await make_topics(settings_of(one.env), PUBLIC)
     api.always = Trouble(422, path=pod_path(0), body='{"message":"a hook says no"}')
     del api.objects[pod_path(1)]
     api.add(pod_path(2), "uid-of-another")
@@ -47,7 +35,7 @@ async def test_an_object_that_is_refused_costs_itself_alone(
         fine = range(3, PODS)
         await until(lambda: all(written(api, pod_path(i)) for i in fine))
         await until(lambda: "no_kind" in one.said and "write_rejected" in one.said)
-        await until(lambda: len(kept(one)) == PODS)
+        await until(lambda: len(kept(one.env)) == PODS)
     assert pod_path(1) not in api.objects
     assert written(api, pod_path(0)) == {}
     assert api.objects[pod_path(2)] == {"uid": "uid-of-another", "annotations": {}}

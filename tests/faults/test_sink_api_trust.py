@@ -3,15 +3,12 @@
 import os
 import shutil
 import signal
-from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 
-import pytest_asyncio
-
-from dutycycle.contract.topics import TOPICS
 from tests.support.fakes.api_server import FakeApi, Trouble, tls_of
-from tests.support.kafka import make_topics, settings_of
+from tests.support.kafka import PUBLIC, make_topics, settings_of
+from tests.support.processes.commands import started
 from tests.support.processes.sinking import (
     Worker,
     add_pods,
@@ -21,7 +18,6 @@ from tests.support.processes.sinking import (
     pods_carry,
     publish,
     sinking,
-    started,
     worker,
 )
 from tests.support.servers.kafka.broker import RunningBroker
@@ -30,19 +26,10 @@ from tests.support.waiting import until
 
 PODS = 12
 FIRST, LAST = "1970-01-01T00:00:10Z", "1970-01-01T00:00:20Z"
-PUBLIC = [name for name in TOPICS if not TOPICS[name].internal]
-
-
-@pytest_asyncio.fixture
-async def api() -> AsyncIterator[FakeApi]:
-    server = FakeApi()
-    add_pods(server, PODS)
-    yield server
-    await server.stop()
 
 
 def all_kept_since(one: Worker, last_ms: int) -> bool:
-    return all(row.last_ms >= last_ms for row in kept(one))
+    return all(row.last_ms >= last_ms for row in kept(one.env))
 
 
 def wrote_more_than(api: FakeApi, count: int) -> bool:
@@ -60,6 +47,8 @@ async def test_a_new_token_and_a_new_authority_are_read_from_the_disk(
     old, new = certificates(tmp_path / "old"), certificates(tmp_path / "new")
     authority = tmp_path / "ca.crt"
     shutil.copy(old.authority, authority)
+    add_pods(api, PODS)
+    await api.stop()
     await api.start(tls_of(old))
     api.tokens = {"first"}
     one = worker(kafka, topic_prefix, api, tmp_path, "first", authority=authority)
@@ -90,7 +79,7 @@ async def test_a_new_token_and_a_new_authority_are_read_from_the_disk(
 async def test_a_server_that_hangs_slows_nothing_else_and_is_not_stormed(
     kafka: RunningBroker, topic_prefix: str, api: FakeApi, tmp_path: Path
 ) -> None:
-    await api.start()
+    add_pods(api, PODS)
     one = worker(kafka, topic_prefix, api, tmp_path)
     await make_topics(settings_of(one.env), PUBLIC)
     async with sinking(one):
@@ -113,12 +102,12 @@ async def test_killed_between_the_write_and_the_commit_it_converges_and_makes_no
     kafka: RunningBroker, topic_prefix: str, api: FakeApi, tmp_path: Path
 ) -> None:
     """Killed while answers are on their way: the server has taken some patches, and nothing is committed."""
-    await api.start()
+    add_pods(api, PODS)
     one = worker(kafka, topic_prefix, api, tmp_path)
     await make_topics(settings_of(one.env), PUBLIC)
     for round_ in (1, 2):
         last = round_ == 2
-        process = await started(one)
+        process = await started("sink", env=one.env, log=one.log)
         api.always = Trouble(delay_s=0.3, after=True, drip_s=0.3)  # it does what was asked, and answers late
         already = len(api.writers)
         await publish(one, pods(PODS, 1000.0 * round_, final=last, last_ms=18_000 + 1000 * round_))

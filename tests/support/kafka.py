@@ -8,14 +8,23 @@ from typing import Any
 from dutycycle.contract.codec import encode
 from dutycycle.contract.settings.groups import PREFIX, Settings
 from dutycycle.contract.settings.load import load
-from dutycycle.contract.topics import full_name
+from dutycycle.contract.topics import DEFAULT_PREFIX, TOPICS, full_name
 from dutycycle.kafka.errors import BrokerUnreachableError
 from dutycycle.kafka.producer import Producer
 from dutycycle.kafka.topics import ensure_topics
+from streams.names import changelogs
 from tests.support.waiting import DEADLINE_S
 
 Sent = tuple[str, str | None, Any] | tuple[str, str | None, Any, int | None]
 """Topic without prefix, key, record or payload, and its time if it is not that of all."""
+PUBLIC = tuple(name for name, topic in TOPICS.items() if not topic.internal)
+"""The topics that not only the streams read."""
+
+
+def all_topics(partitions: int = 1, prefix: str = DEFAULT_PREFIX) -> dict[str, int]:
+    """Full names of all topics, and of those with the streams' state, and how many partitions each has."""
+    names = [*(full_name(prefix, name) for name in TOPICS), *changelogs(Settings(topic_prefix=prefix))]
+    return dict.fromkeys(names, partitions)
 
 
 def settings_of(env: Mapping[str, str]) -> Settings:

@@ -28,10 +28,10 @@ from tests.support.data.traces import write_trace
 from tests.support.data.training_job import training_job
 from tests.support.kafka import settings_of
 from tests.support.processes.commands import derived, environ, run_to_end, running
+from tests.support.processes.figures import readiness
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.kafka.properties import PASSWORD as PRINCIPAL_CLAIM
 from tests.support.servers.kafka.properties import USERNAME
-from tests.support.telemetry_pages import readiness
 from tests.support.waiting import wait_until
 
 PASSWORD = "only-for-tests-too"

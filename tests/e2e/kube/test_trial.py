@@ -27,7 +27,7 @@ from dutycycle.traces.extract import read_all
 from tests.support.deploy.manifests import NAMESPACE, of_kind, render
 from tests.support.kafka import settings_of
 from tests.support.kube.simulated_pods import SimulatedPods
-from tests.support.processes.commands import environ, running
+from tests.support.processes.commands import environ, mortal, running
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.kube.accounts import Permission, expand, new_token, service_account, used
 from tests.support.servers.kube.client import Client, Object, Refused
@@ -250,13 +250,8 @@ def test_jobs_that_ask_for_it_are_tried_with_the_chart_s_rights_by_the_one_after
         return {key.removeprefix("dutycycle.io/"): value for key, value in annotations.items()}
 
     pods.endless = True
-    with killed.open("wb") as file:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "dutycycle", *installed.command], env=env, stdout=file, stderr=file
-        )
-    wait_until(lambda: "pod/" in user.left(), killed.read_text)
-    process.kill()
-    process.wait()
+    with mortal(*installed.command, env=env, log=killed):
+        wait_until(lambda: "pod/" in user.left(), killed.read_text)
     (left,) = (
         one
         for one in user.client.request("GET", f"/apis/batch/v1/namespaces/{user.namespace}/jobs")["items"]

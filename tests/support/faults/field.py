@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-import sys
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -16,7 +15,7 @@ from tests.support.faults.oracle import Results, Series, counted, difference, re
 from tests.support.faults.supervised import Supervised
 from tests.support.faults.tap import Tap
 from tests.support.kafka import settings_of
-from tests.support.processes.commands import environ
+from tests.support.processes.commands import environ, started
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.kafka.groups import workers_of
 from tests.support.waiting import until
@@ -64,10 +63,7 @@ class Field:
     @asynccontextmanager
     async def unsupervised(self, log: Path) -> AsyncIterator[asyncio.subprocess.Process]:
         """A stream worker that nobody starts again. It is killed if it has not ended."""
-        with log.open("wb") as out:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "dutycycle", "stream", env=self.env, stdout=out, stderr=out
-            )
+        process = await started("stream", env=self.env, log=log)
         try:
             yield process
         finally:

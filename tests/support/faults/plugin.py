@@ -44,4 +44,4 @@ def _told(stats: dict[str, list[Any]]) -> Iterator[str]:
         for report in stats.get(outcome, []):
             for name, text in getattr(report, "user_properties", []):
                 if name == _NAME and report.when == "call":
-                    yield f"{report.nodeid.rpartition('/')[2]}: {text}"
+                    yield f"{report.nodeid.rpartition('/')[2]}: {text}; {report.duration:.0f} s"

@@ -11,13 +11,13 @@ from confluent_kafka import ConsumerGroupTopicPartitions
 from sqlalchemy import Engine, create_engine, exc, text
 
 from dutycycle.contract.settings.groups import Settings
-from dutycycle.contract.topics import SAMPLE_TOPICS, TOPICS, full_name
+from dutycycle.contract.topics import SAMPLE_TOPICS, full_name
 from dutycycle.kafka.producer import Delivery, Producer
 from sinks.app import app_id
 from tests.support.faults.feed import BEAT_S, dues
 from tests.support.faults.sink_lives import Rows, Sent, difference, newest, stored
 from tests.support.faults.supervised import Supervised
-from tests.support.kafka import make_topics, settings_of
+from tests.support.kafka import PUBLIC, make_topics, settings_of
 from tests.support.processes.commands import environ
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.kafka.groups import workers_of
@@ -48,7 +48,7 @@ class SinkField:
         self._hurried = asyncio.Event()
 
     async def __aenter__(self) -> Self:
-        derived = [name for name in TOPICS if not TOPICS[name].internal and name not in SAMPLE_TOPICS]
+        derived = [name for name in PUBLIC if name not in SAMPLE_TOPICS]
         await make_topics(self.settings, SAMPLE_TOPICS, outputs=derived)
         await self._producer.start()
         return self

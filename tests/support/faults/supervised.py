@@ -3,20 +3,18 @@
 import asyncio
 import re
 import signal
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-from tests.support.telemetry_pages import read_page, readiness
+from tests.support.processes.commands import STOP_S, catches_sigterm, started
+from tests.support.processes.figures import read_page, readiness
 from tests.support.waiting import until
 
 _STATE = re.compile(
     r"dutycycle_(\w+_)?(assigned_partitions|unassigned_partitions|consumer_lag_max_records)\{"
 )
-STOP_S = 120.0
-"""An end takes a few seconds, and on a busy machine many times that."""
 
 
 class Supervised:
@@ -42,10 +40,7 @@ class Supervised:
         return self
 
     async def _start(self) -> None:
-        with self._log.open("ab") as out:
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "dutycycle", *self._arguments, env=self._env, stdout=out, stderr=out
-            )
+        self._process = await started(*self._arguments, env=self._env, log=self._log)
 
     async def _keep(self) -> None:
         while True:
@@ -71,7 +66,7 @@ class Supervised:
     @property
     def state(self) -> str:
         """What the last of them says of itself now: whether it is ready, what it reads, how far behind."""
-        figures = read_page(self._log, "metrics").splitlines()
+        figures = read_page(self._log).splitlines()
         lines = [line for line in figures if _STATE.match(line) and not line.endswith(" 0.0")]
         return "\n".join([readiness(self._log), *lines])
 
@@ -94,15 +89,11 @@ class Supervised:
         """SIGTERM, and nobody starts it again; it has to end with 0 within its bound."""
         self._over = True
         if self.process.returncode is None:
-            await self._hears()
+            await until(lambda: catches_sigterm(self.process.pid))
             with suppress(ProcessLookupError):  # it ended by itself in this moment: its status tells
                 self.process.terminate()
         status = await asyncio.wait_for(self.process.wait(), STOP_S)
         assert status == 0, f"{self._arguments}: ended with {status}: {self.log}"
-
-    async def _hears(self) -> None:
-        """Wait until the interpreter has come as far as our first line; nobody can catch a signal before."""
-        await until(lambda: _catches_sigterm(self.process.pid))
 
     async def __aexit__(self, *error: object) -> None:
         try:
@@ -115,12 +106,3 @@ class Supervised:
                 await self.process.wait()
             if self._keeping is not None:
                 self._keeping.cancel()
-
-
-def _catches_sigterm(pid: int) -> bool:
-    try:
-        status = Path(f"/proc/{pid}/status").read_text()
-    except OSError:  # it has ended
-        return True
-    caught = next((line for line in status.splitlines() if line.startswith("SigCgt:")), "SigCgt: ffffffff")
-    return bool(int(caught.split()[1], 16) >> (signal.SIGTERM - 1) & 1)

@@ -30,7 +30,8 @@ def environ(**settings: str) -> dict[str, str]:
 
     Its ``/metrics`` are on a free port, unless ``listen`` says otherwise.
     """
-    outside = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+    ours = (PREFIX, "KUBERNETES_SERVICE_HOST")  # the latter says that it runs in a pod
+    outside = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     given = {"listen": "127.0.0.1:0"} | settings
     return outside | {PREFIX + name.upper(): value for name, value in given.items()}
 
@@ -76,7 +77,7 @@ def running(
         process = subprocess.Popen([*begin, *arguments], env=env, stdout=out, stderr=subprocess.STDOUT)
         try:
             yield process
-            wait_until(lambda: process.poll() is not None or _catches_sigterm(process.pid), log.read_text)
+            wait_until(lambda: process.poll() is not None or catches_sigterm(process.pid), log.read_text)
             process.send_signal(number)
             assert process.wait(STOP_S) == 0, f"{arguments}: {log.read_text()}"
         finally:
@@ -85,10 +86,32 @@ def running(
                 process.wait()
 
 
-def _catches_sigterm(pid: int) -> bool:
-    """Whether the interpreter has come as far as our first line; nobody can catch a signal before."""
-    status = Path(f"/proc/{pid}/status").read_text()
-    caught = next(line for line in status.splitlines() if line.startswith("SigCgt:"))
+@contextmanager
+def mortal(*arguments: str, env: Mapping[str, str], log: Path) -> Iterator[None]:
+    """A command that ends by SIGKILL."""
+    with log.open("wb") as out:
+        process = subprocess.Popen([*ANEW, *arguments], env=env, stdout=out, stderr=subprocess.STDOUT)
+        try:
+            yield
+        finally:
+            process.kill()
+            process.wait()
+
+
+async def started(*arguments: str, env: Mapping[str, str], log: Path) -> asyncio.subprocess.Process:
+    """The process of a command, just begun; what it says is added to ``log``."""
+    with log.open("ab") as out:
+        return await asyncio.create_subprocess_exec(*ANEW, *arguments, env=env, stdout=out, stderr=out)
+
+
+def catches_sigterm(pid: int) -> bool:
+    """Whether the interpreter has come as far as our first line, or has ended; nobody can catch a signal
+    before."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:  # it has ended, and was waited for
+        return True
+    caught = next((line for line in status.splitlines() if line.startswith("SigCgt:")), "SigCgt: ffffffff")
     return bool(int(caught.split()[1], 16) >> (signal.SIGTERM - 1) & 1)
 
 

@@ -12,15 +12,14 @@ import orjson
 import pytest
 
 from dutycycle.cli.main import main
-from dutycycle.contract.settings.load import load
-from dutycycle.contract.topics import TOPICS, full_name
+from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.trace import TraceRecord, TraceWriter
 from dutycycle.kafka.embedded import EmbeddedBroker
 from dutycycle.run.folder import TRACE
-from streams.names import changelogs
 from tests.support.data import training_job
 from tests.support.data.profiled import waits_for_data, write_export, write_trace
 from tests.support.data.wandb_file import run, stats, write_run
+from tests.support.kafka import all_topics
 from tests.support.kubectl.plugin_user import job, lease, mpijob, pod, thing
 from tests.support.processes.commands import environ
 from tests.support.servers.kube.server import Kube
@@ -90,10 +89,7 @@ def _write_logs(folder: Path) -> None:
 @contextmanager
 def broker_of(trace: Path) -> Iterator[str]:
     """The URL of a broker with all topics, and with the samples of a trace."""
-    settings = load({})
-    topics = {full_name(settings.topic_prefix, one): settings.partitions for one in TOPICS}
-    logs = dict.fromkeys(changelogs(settings), settings.partitions)
-    with EmbeddedBroker(topics | logs) as broker:
+    with EmbeddedBroker(all_topics(Settings().partitions)) as broker:
         assert main(["replay", str(trace), "--broker", broker.url]) == 0
         yield broker.url
 

@@ -1,6 +1,8 @@
-"""What a running command says of itself."""
+"""What a running command says of itself, on the pages that it serves; their address is in its log."""
 
 import re
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -53,3 +55,23 @@ class Process:
 def _name(name: str, labels: dict[str, str]) -> str:
     inside = ",".join(f'{label}="{value}"' for label, value in sorted(labels.items()))
     return name.removeprefix("dutycycle_") + (f"{{{inside}}}" if inside else "")
+
+
+def readiness(log: Path) -> str:
+    """What the process that writes ``log`` says of itself: ``ready``, or why it is not."""
+    return read_page(log, "readyz")
+
+
+def read_page(log: Path, name: str = "metrics") -> str:
+    """A page of the process that writes ``log``, as it was started last; or why there is none."""
+    addresses = re.findall(r"serves (http://[0-9.:]+)", log.read_text(errors="replace"))
+    if not addresses:
+        return "starting"
+    try:
+        with urllib.request.urlopen(f"{addresses[-1]}/{name}", timeout=60) as page:  # noqa: S310 - loopback
+            text: bytes = page.read()
+    except urllib.error.HTTPError as error:
+        text = error.read()
+    except OSError as error:
+        return str(error)
+    return text.decode()

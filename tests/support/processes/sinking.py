@@ -1,8 +1,7 @@
 """``dutycycle sink`` as a process that annotates through the fake API server, and what it is fed with."""
 
 import asyncio
-import sys
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +11,9 @@ from msgspec.structs import replace
 from dutycycle.contract.records.derived import PodPeaks
 from sinks.records.query import pod_peaks
 from sinks.records.store import RecordsRefusedError
-from tests.e2e.test_sink import Published
 from tests.support.fakes.api_server import FakeApi, written
-from tests.support.kafka import send, settings_of
-from tests.support.processes.commands import STOP_S, environ
+from tests.support.kafka import Sent, send, settings_of
+from tests.support.processes.commands import STOP_S, environ, started
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.sinks import made
 from tests.support.sinks.made import K80, sample
@@ -64,24 +62,14 @@ def worker(
         "broker": kafka.url, "topic_prefix": prefix, "partitions": "3",
         "records": f"sqlite:///{folder}/records.db", "annotation_interval": "1s",
     }  # fmt: skip
-    env = {
-        key: value for key, value in environ(**fields | settings).items() if key != "KUBERNETES_SERVICE_HOST"
-    }
-    return Worker(env | {"KUBECONFIG": str(config)}, folder / f"{name}.log", token)
-
-
-async def started(one: Worker) -> asyncio.subprocess.Process:
-    """The process, just begun."""
-    with one.log.open("ab") as out:
-        return await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "dutycycle", "sink", env=one.env, stdout=out, stderr=out
-        )
+    env = environ(**fields | settings) | {"KUBECONFIG": str(config)}
+    return Worker(env, folder / f"{name}.log", token)
 
 
 @asynccontextmanager
 async def sinking(one: Worker) -> AsyncIterator[asyncio.subprocess.Process]:
     """``dutycycle sink``, ended by SIGTERM, which has to be in good order."""
-    process = await started(one)
+    process = await started("sink", env=one.env, log=one.log)
     try:
         yield process
         if process.returncode is None:
@@ -93,12 +81,12 @@ async def sinking(one: Worker) -> AsyncIterator[asyncio.subprocess.Process]:
             await process.wait()
 
 
-async def publish(one: Worker, records: Iterable[Published]) -> None:
+async def publish(one: Worker, records: Iterable[Sent]) -> None:
     """Put records on their topics."""
-    await send(settings_of(one.env), records, 1_700_000_000_000)
+    await send(settings_of(one.env), records, START_MS)
 
 
-def pods(count: int, cpu: float, *, final: bool = False, last_ms: int = 10_000) -> list[Published]:
+def pods(count: int, cpu: float, *, final: bool = False, last_ms: int = 10_000) -> list[Sent]:
     """Peaks of so many pods, each with a figure that names it."""
     return [
         (
@@ -138,10 +126,10 @@ def pods_carry(api: FakeApi, count: int, cpu: float, last: str) -> bool:
     )
 
 
-def kept(one: Worker) -> list[PodPeaks]:
-    """What the sink has written into its records."""
+def kept(env: Mapping[str, str]) -> list[PodPeaks]:
+    """What a sink has written into its records so far."""
     try:
-        return pod_peaks(one.env["DUTYCYCLE_RECORDS"])
+        return pod_peaks(env["DUTYCYCLE_RECORDS"])
     except RecordsRefusedError:
         return []
 
@@ -151,12 +139,12 @@ def node_path(node: str) -> str:
     return f"/api/v1/nodes/{node}"
 
 
-def tick(node: str, ts_ms: int) -> Published:
+def tick(node: str, ts_ms: int) -> Sent:
     """A tick of a node with one GPU."""
     return "nvml-samples", node, replace(sample(replace(K80, uuid=f"GPU-of-{node}"), ts_ms=ts_ms), node=node)
 
 
-def found_about(node: str, step: int) -> Published:
+def found_about(node: str, step: int) -> Sent:
     """What the streams know of the GPU of a node; far from the step before."""
     part = made.node_part(
         node, f"GPU-of-{node}", START_MS + 1000 * step,

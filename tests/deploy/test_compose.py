@@ -12,12 +12,12 @@ from aiohttp import ClientSession
 
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.load import load, near_misses
-from dutycycle.contract.topics import TOPICS, full_name
 from dutycycle.kafka.embedded import EmbeddedBroker
 from dutycycle.telemetry.endpoint import PORTS, Address, where
 from dutycycle.telemetry.events import Telemetry
 from sinks.serve.service import run
 from tests.support.deploy.compose_file import COMPOSE, GPU, ROOT, services, variables
+from tests.support.kafka import all_topics
 from tests.support.processes.commands import run_to_end
 from tests.support.servers.compose import compose_command
 from tests.support.servers.missing import ServerMissingError
@@ -94,7 +94,7 @@ async def test_the_page_starts_and_asks_for_the_token_that_it_has_made(tmp_path:
     assert environment["DUTYCYCLE_WEB_TOKEN"] == f"{folder}/{file.name}"
     assert volume in yaml.safe_load(COMPOSE.read_text())["volumes"], "a token outlives its container"
     listen = f"127.0.0.1:{free_port()}"
-    with EmbeddedBroker({full_name("dutycycle.", name): 1 for name in TOPICS}) as broker:
+    with EmbeddedBroker(all_topics()) as broker:
         settings = load(environment | {
             "DUTYCYCLE_BROKER": broker.url, "DUTYCYCLE_RECORDS": f"sqlite:///{tmp_path}/records.db",
             "DUTYCYCLE_SERVE_LISTEN": f"{host}:{listen.split(':')[1]}", "DUTYCYCLE_WEB_TOKEN": str(file),

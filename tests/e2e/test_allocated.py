@@ -1,6 +1,5 @@
 """Goal: what the kubelet gave shows in the peaks, as what it is: from the collector's process to a replay."""
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +13,7 @@ from dutycycle.kafka.embedded import EmbeddedBroker
 from tests.support.data.traces import read_trace
 from tests.support.fakes.api_server import fake_api_server, kubeconfig
 from tests.support.fakes.kubelet import FakeKubelet, kubelet_on
-from tests.support.fakes.nvml import library
+from tests.support.fakes.nvml.library import driver
 from tests.support.fakes.nvml.scenario import FakeGpu, Scenario
 from tests.support.kafka import settings_of
 from tests.support.processes.commands import dutycycle, environ, read_now, running
@@ -38,8 +37,7 @@ def node(folder: Path) -> Iterator[dict[str, str]]:
     """A node with two GPUs whose processes the driver does not tell, a kubelet and an API server."""
     gpus = [FakeGpu(uuid=uuid, values={"util": util, "mem_used": 7e9, "mem_total": 80e9})
             for uuid, util in ((ALONE, 83), (SLICED, 40))]  # fmt: skip
-    fake = library.env(library.build(), Scenario(gpus=gpus).write(folder / "scenario"))
-    added = {name: value for name, value in fake.items() if name not in os.environ}
+    seen = driver(Scenario(gpus=gpus).write(folder / "scenario"))
     kubelet = FakeKubelet()
     kubelet.give("trainer", ALONE)
     kubelet.give("first", SLICED + "::0")
@@ -53,7 +51,7 @@ def node(folder: Path) -> Iterator[dict[str, str]]:
             yield environ(
                 node=NODE, interval="0.2s", kubernetes="on", pod_resources=str(socket),
                 spool=str(folder / "spool"),
-            ) | {"KUBECONFIG": str(config), "LD_LIBRARY_PATH": fake["LD_LIBRARY_PATH"]} | added  # fmt: skip
+            ) | {"KUBECONFIG": str(config)} | seen  # fmt: skip
 
 
 def holders(env: dict[str, str]) -> list[list[str | None]]:

@@ -16,14 +16,12 @@ import pytest
 from bench.cluster_trace import START_MS, Shape, records
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.load import load
-from dutycycle.contract.topics import DEFAULT_PREFIX, TOPICS, full_name
+from dutycycle.contract.topics import DEFAULT_PREFIX
 from dutycycle.contract.trace import TraceRecord
 from dutycycle.kafka.embedded import EmbeddedBroker
-from streams.app import changelog_topics
-from streams.topology import stages
 from tests.support.data.traces import write_trace
 from tests.support.faults.oracle import DERIVED, replayed, results
-from tests.support.kafka import send
+from tests.support.kafka import all_topics, send
 from tests.support.processes.commands import environ, read_now, running
 from tests.support.waiting import wait_until
 
@@ -135,9 +133,7 @@ def shuffled(lines: list[TraceRecord]) -> list[TraceRecord]:
 
 @pytest.fixture(scope="module")
 def settings() -> Iterator[Settings]:
-    names = [full_name(PREFIX, name) for name in TOPICS]
-    plain = load({}, {"topic_prefix": PREFIX})
-    with EmbeddedBroker(dict.fromkeys([*names, *changelog_topics(plain, stages(plain))], 2)) as broker:
+    with EmbeddedBroker(all_topics(2, PREFIX)) as broker:
         yield load({}, {"topic_prefix": PREFIX, "broker": broker.url})
 
 

@@ -28,7 +28,7 @@ from dutycycle.telemetry.endpoint import AskError
 from tests.support.deploy.promtool import alerts, judge
 from tests.support.fakes.api_server import FakeApi, fake_api_server, kubeconfig
 from tests.support.fakes.kubelet import FakeKubelet, kubelet_on
-from tests.support.fakes.nvml import library
+from tests.support.fakes.nvml.library import driver
 from tests.support.fakes.nvml.scenario import FakeEvent, FakeGpu, FakeMig, Scenario
 from tests.support.kafka import all_topics, settings_of
 from tests.support.kubectl.plugin_user import install
@@ -111,8 +111,6 @@ HELD = {
 @contextmanager
 def machine(folder: Path, scenario: Path) -> Iterator[tuple[dict[str, str], FakeApi]]:
     """The node's kubelet, and the API server; the environment of a process there."""
-    fake = library.env(library.build(), scenario)
-    seen = {name: fake[name] for name in ("LD_LIBRARY_PATH", "FAKE_NVML_SCENARIO")}
     kubelet = FakeKubelet()
     with TemporaryDirectory(prefix="dc-") as short, fake_api_server() as api:
         api.groups["/apis/batch/v1"] = [("Job", "jobs", True)]
@@ -129,7 +127,7 @@ def machine(folder: Path, scenario: Path) -> Iterator[tuple[dict[str, str], Fake
                 records=f"sqlite:///{folder}/records.db", partitions="1",
             )  # fmt: skip
             config = kubeconfig(folder, api.url)
-            yield env | seen | {"KUBECONFIG": str(config), "PYTHONUNBUFFERED": "1"}, api
+            yield env | driver(scenario) | {"KUBECONFIG": str(config), "PYTHONUNBUFFERED": "1"}, api
 
 
 @dataclass

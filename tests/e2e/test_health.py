@@ -15,12 +15,12 @@ import pytest
 
 from bench.cluster_trace import Shape, records
 from dutycycle.contract.settings.groups import Settings
-from dutycycle.contract.topics import DEFAULT_PREFIX, SAMPLE_TOPICS, TOPICS, full_name
+from dutycycle.contract.topics import DEFAULT_PREFIX, SAMPLE_TOPICS, full_name
 from dutycycle.kafka.embedded import EmbeddedBroker
 from streams.names import SOURCES
 from streams.topology import stages
 from tests.support.fakes.interruptible_broker import InterruptibleBroker
-from tests.support.kafka import send, settings_of
+from tests.support.kafka import all_topics, send, settings_of
 from tests.support.processes.commands import ANEW, STOP_S, dutycycle, environ, run_to_end, running
 from tests.support.processes.figures import Figures, Process
 from tests.support.servers.kafka.broker import OwnBroker, RunningBroker
@@ -203,8 +203,7 @@ def test_a_sink_says_that_its_database_is_away(postgres: Postgres, postgres_url:
     peaks = orjson.dumps({"v": 1, "pod": {"v": 1, "uid": "u", "namespace": "d", "name": "p", "node": "a",
                           "phase": "Running"}, "first_ms": 1, "last_ms": 2, "samples": 3, "final": False,
                           "metrics": {}, "gpus": {}})  # fmt: skip
-    names = [full_name("dutycycle.", name) for name in TOPICS]
-    with EmbeddedBroker(dict.fromkeys(names, 1)) as broker:
+    with EmbeddedBroker(all_topics()) as broker:
         env = environ(broker=broker.url, records=postgres_url, kubernetes="off", partitions="1")
         with running("sink", env=env, log=tmp_path / "log"):
             sink = Process(tmp_path / "log")

@@ -14,8 +14,8 @@ from dutycycle.contract.codec import encode
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.kafka.errors import MissingTopicError
 from sinks.records.query import pod_peaks
-from tests.support.fakes.nvml import library
-from tests.support.fakes.nvml.scenario import FakeGpu, FakeProcess, Scenario, square
+from tests.support.fakes.nvml.library import driver
+from tests.support.fakes.nvml.one_used import used_in_steps
 from tests.support.kafka import settings_of
 from tests.support.processes.commands import STOP_S, environ, read_now, running
 from tests.support.servers.kafka.broker import RunningBroker
@@ -30,17 +30,10 @@ DERIVED = ("window-aggregates", "trends", "cycles", "pod-peaks")
 
 def environment(url: str, prefix: str, records: str, folder: Path, pid: int) -> dict[str, str]:
     """Settings of all three processes; the node has one GPU, which ``pid`` uses in steps of 4 s."""
-    gpu = FakeGpu(
-        uuid="GPU-1",
-        values={"util": square(4, 0.5, 5, 95), "mem_total": 80e9, "mem_used": 20e9},
-        processes=[FakeProcess(pid=pid, util=square(4, 0.5, 3, 91), mem=19e9)],
-    )
-    seen = library.env(library.build(), Scenario(gpus=[gpu]).write(folder / "scenario"))
-    env = environ(
+    return environ(
         broker=url, topic_prefix=prefix, records=records, node="gpu-a", interval="0.25s", containers="all",
         kubernetes="off", partitions="3", snapshot_interval="1s", spool=str(folder / "spool"),
-    )  # fmt: skip
-    return env | {name: seen[name] for name in ("LD_LIBRARY_PATH", "FAKE_NVML_SCENARIO")}
+    ) | driver(used_in_steps(pid).write(folder / "scenario"))  # fmt: skip
 
 
 def lies_on(settings: Settings, topic: str) -> bool:

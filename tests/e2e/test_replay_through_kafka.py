@@ -10,13 +10,11 @@ import pytest
 
 from bench.cluster_trace import Shape, records
 from dutycycle.contract.settings.load import load
-from dutycycle.contract.topics import TOPICS, full_name
 from dutycycle.contract.trace import TraceRecord
 from dutycycle.kafka.embedded import EmbeddedBroker
-from streams.app import changelog_topics
-from streams.topology import stages
 from tests.support.data.traces import read_trace, write_trace
 from tests.support.faults.oracle import DERIVED, Results, difference, replayed, results
+from tests.support.kafka import all_topics
 from tests.support.processes.commands import Derived, dutycycle, environ, read_now, running
 from tests.support.waiting import wait_until
 
@@ -27,13 +25,11 @@ SHAPE = Shape(nodes=4, gpus=2, seconds=130)
 def test_on_the_embedded_broker(tmp_path: Path) -> None:
     trace = write_trace(tmp_path / "small.jsonl.zst", records(SHAPE))
     expected = replayed(trace, tmp_path)
-    settings = load({}, {"topic_prefix": "test."})
-    names = [full_name("test.", name) for name in TOPICS]
 
     def got() -> Results:
         return results(read_now(reading, DERIVED))
 
-    with EmbeddedBroker(dict.fromkeys([*names, *changelog_topics(settings, stages(settings))], 4)) as broker:
+    with EmbeddedBroker(all_topics(4, "test.")) as broker:
         env = environ(broker=broker.url, topic_prefix="test.", snapshot_interval="1s", partitions="4")
         reading = load({}, {"broker": broker.url, "topic_prefix": "test."})
         with running("stream", env=env, log=tmp_path / "stream.log"):
@@ -62,10 +58,8 @@ def test_models_say_the_same_through_kafka_and_after_a_restart(tmp_path: Path) -
         if (name := one.topic.removeprefix("test.")).startswith("model-"):
             expected[name, one.key or ""].append(one.payload or b"")
     assert {name for name, _ in expected} >= {"model-forecasts", "model-scores"}
-    settings = load({}, {"topic_prefix": "test."})
-    names = [full_name("test.", name) for name in TOPICS]
     topics = sorted({name for name, _ in expected})
-    with EmbeddedBroker(dict.fromkeys([*names, *changelog_topics(settings, stages(settings))], 2)) as broker:
+    with EmbeddedBroker(all_topics(2, "test.")) as broker:
         env = environ(broker=broker.url, topic_prefix="test.", snapshot_interval="1s", models=MODELS)
         reading = load({}, {"broker": broker.url, "topic_prefix": "test."})
         half_ms = max(line.ts_ms or 0 for line in lines[: len(lines) // 2]) - 20_000

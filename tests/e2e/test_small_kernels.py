@@ -15,13 +15,11 @@ import numpy as np
 import orjson
 
 from dutycycle.contract.settings.groups import Settings
-from dutycycle.contract.topics import TOPICS, full_name
 from dutycycle.kafka.embedded import EmbeddedBroker
 from dutycycle.telemetry.endpoint import AskError
-from streams.names import changelogs
 from tests.support.data.samples import cgroup, gpu, nvml
 from tests.support.fakes.api_server import fake_api_server, kubeconfig
-from tests.support.kafka import Sent, send, settings_of
+from tests.support.kafka import Sent, all_topics, send, settings_of
 from tests.support.processes.commands import dutycycle, environ, running
 from tests.support.processes.figures import Process
 from tests.support.waiting import wait_until
@@ -86,9 +84,8 @@ def wait_for(pattern: str, outlet: Callable[[], str]) -> None:
 
 
 def test_it_is_told_on_screen_annotation_series_and_report(tmp_path: Path) -> None:
-    names = [*(full_name("dutycycle.", name) for name in TOPICS), *changelogs(Settings(partitions=1))]
     with ExitStack() as stack:
-        broker = stack.enter_context(EmbeddedBroker(dict.fromkeys(names, 1)))
+        broker = stack.enter_context(EmbeddedBroker(all_topics()))
         api = stack.enter_context(fake_api_server())
         api.groups["/apis/batch/v1"] = [("Job", "jobs", True)]
         api.add(JOB_PATH, "j1")

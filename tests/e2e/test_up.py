@@ -22,7 +22,7 @@ from dutycycle.contract.trace import decode_line
 from tests.collectors.cgroup.test_real import HELD, MIB, Kernel, kernel, limited, working_set
 from tests.support.data.real_cgroup import RealCgroup, real_cgroup
 from tests.support.data.traces import read_trace
-from tests.support.fakes.nvml import library
+from tests.support.fakes.nvml.library import driver
 from tests.support.fakes.nvml.scenario import FakeGpu, FakeProcess, Scenario, Signal, ramp, sine, square
 from tests.support.processes.commands import STOP_S, dutycycle, environ
 from tests.support.servers.missing import program
@@ -139,9 +139,7 @@ def kcat_reads(address: str) -> None:
 def test_two_gpus_their_processes_cycles_and_trends(tmp_path: Path) -> None:
     with two_processes() as pids:
         scenario = world(*pids).write(tmp_path / "scenario")
-        gpus = {k: v for k, v in library.env(library.build(), scenario).items() if k not in os.environ
-                or k == "LD_LIBRARY_PATH"}  # fmt: skip
-        env = environ(kubernetes="off", interval="0.25s", node="gpu-a") | gpus
+        env = environ(kubernetes="off", interval="0.25s", node="gpu-a") | driver(scenario)
         env |= {"XDG_STATE_HOME": str(tmp_path), "PYTHONUNBUFFERED": "1"}
         shown = tmp_path / "shown"
         with shown.open("wb") as out:

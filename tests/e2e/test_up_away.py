@@ -10,11 +10,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, inspect
 
-from dutycycle.contract.settings.load import load
-from dutycycle.contract.topics import TOPICS, full_name
-from streams.app import changelog_topics
-from streams.topology import stages
+from dutycycle.contract.settings.groups import Settings
 from tests.support.fakes.interruptible_broker import InterruptibleBroker
+from tests.support.kafka import all_topics
 from tests.support.processes.commands import STOP_S, environ
 from tests.support.servers.postgres import Postgres
 from tests.support.waiting import wait_until
@@ -83,10 +81,7 @@ def test_what_was_never_there_is_named_at_the_end(
 
 @pytest.fixture
 def broker() -> Iterator[InterruptibleBroker]:
-    chosen = load({}, {"broker": "kafka://127.0.0.1:9"})
-    topics = [*(full_name(chosen.topic_prefix, name) for name in TOPICS)]
-    topics += changelog_topics(chosen, stages(chosen))
-    with InterruptibleBroker(dict.fromkeys(topics, chosen.partitions)) as running:
+    with InterruptibleBroker(all_topics(Settings().partitions)) as running:
         yield running
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from dutycycle.contract.settings.load import load
-from dutycycle.contract.topics import TOPICS, full_name
 from dutycycle.kafka.embedded import EmbeddedBroker
 from dutycycle.kafka.faust import app
 from dutycycle.telemetry.events import Telemetry
@@ -18,7 +17,7 @@ from sinks import service
 from sinks.records.query import pod_peaks
 from sinks.records.sink import RecordsSink
 from sinks.records.store import RecordsAwayError, RecordsStore
-from tests.support.kafka import send
+from tests.support.kafka import all_topics, send
 from tests.support.sinks import made
 from tests.support.waiting import until
 
@@ -35,7 +34,7 @@ class SmallSink(RecordsSink):
 
 @pytest.fixture
 def broker() -> Iterator[EmbeddedBroker]:
-    with EmbeddedBroker({full_name(PREFIX, name): 1 for name in TOPICS}) as one:
+    with EmbeddedBroker(all_topics(prefix=PREFIX)) as one:
         yield one
 
 

@@ -52,7 +52,6 @@ async def removal(api: FakeApi, folder: Path, *arguments: str) -> tuple[int, str
     config = folder / "config"
     config.write_text(CONFIG.format(url=api.url))
     env = environ() | {"KUBECONFIG": str(config)}
-    env.pop("KUBERNETES_SERVICE_HOST", None)
     process = await asyncio.create_subprocess_exec(
         *command(), "remove", *arguments, env=env,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,

@@ -16,7 +16,7 @@ from bench.speed.worker import Contender, Worker, own_command, working
 from collectors.cgroup.mounts import find_hierarchies
 from tests.support.data.fake_host import pod_path
 from tests.support.fakes.nvml.full_node import full_node
-from tests.support.fakes.nvml.library import build, env
+from tests.support.fakes.nvml.library import driver
 from tests.support.processes.commands import environ
 
 PODS = 100
@@ -89,9 +89,7 @@ def _collect(world: Path, folder: Path) -> Contender:
             broker=topics.broker.url, topic_prefix=topics.prefix, partitions=str(PARTITIONS), node="bench",
             spool=str(folder / "spool"), kubernetes="off", pod_resources="off",
         )  # fmt: skip
-        return settings | {
-            name: env(build(), world)[name] for name in ("LD_LIBRARY_PATH", "FAKE_NVML_SCENARIO")
-        }
+        return settings | driver(world)
 
     return own_command("collect", environment)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.fakes.nvml.library import build, env
+from tests.support.fakes.nvml.library import driver
 from tests.support.fakes.nvml.scenario import FakeGpu, Scenario
 from tests.support.processes.commands import run_to_end
 
@@ -47,7 +47,7 @@ def health(*arguments: str, env: Mapping[str, str]) -> "subprocess.CompletedProc
 
 def asked(tmp_path: Path, *gpus: FakeGpu, form: str = "json") -> "subprocess.CompletedProcess[str]":
     world = Scenario(gpus=gpus).write(tmp_path / "world")
-    return health("--format", form, env=env(build(), world))
+    return health("--format", form, env=os.environ | driver(world))
 
 
 @pytest.mark.parametrize(("gpu", "status", "level", "why"), CASES.values(), ids=CASES)

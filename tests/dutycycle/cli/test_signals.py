@@ -13,12 +13,11 @@ import pytest
 
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.load import load
-from dutycycle.contract.topics import TOPICS, full_name
 from dutycycle.kafka.embedded import EmbeddedBroker
 from dutycycle.telemetry.events import Telemetry
 from dutycycle.telemetry.serving import serving
 from sinks.serve.roles import ROLES
-from streams.names import changelogs
+from tests.support.kafka import all_topics
 from tests.support.processes.commands import ANEW, environ, running
 
 SERVICES = {
@@ -35,9 +34,7 @@ LONG_STARTED_S = 5.0
 
 @pytest.fixture
 def broker() -> Iterator[EmbeddedBroker]:
-    prefix = Settings().topic_prefix
-    names = [*(full_name(prefix, name) for name in TOPICS), *changelogs(Settings(partitions=2))]
-    with EmbeddedBroker(dict.fromkeys(names, 2)) as started:
+    with EmbeddedBroker(all_topics(2)) as started:
         yield started
 
 

@@ -218,7 +218,6 @@ async def test_the_command_takes_ours_away_from_a_namespace(
 async def annotate_remove(client: Client, namespace: str) -> str:
     """What the command says."""
     env = environ() | {"KUBECONFIG": str(client.kubeconfig)}
-    env.pop("KUBERNETES_SERVICE_HOST", None)
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "dutycycle", "remove", "-n", namespace, env=env,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,

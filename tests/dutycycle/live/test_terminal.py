@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.fakes.nvml import library
+from tests.support.fakes.nvml.library import driver
 from tests.support.fakes.nvml.scenario import FakeGpu, Scenario, Signal, square
 from tests.support.processes.commands import environ
 from tests.support.processes.tmux import tmux
@@ -57,9 +57,9 @@ def test_colours_and_none_where_nobody_wants_them(wanted: bool, tmp_path: Path) 
 def test_up_leaves_the_terminal_as_it_was_and_no_key_reaches_the_shell(tmp_path: Path) -> None:
     values: dict[str, Signal] = {"util": square(10, 0.5, 5, 95), "mem_used": 9e9}
     scenario = Scenario(gpus=[FakeGpu(uuid=f"GPU-{n}", values=values) for n in range(8)])
-    driver = library.env(library.build(), scenario.write(tmp_path / "scenario"))
+    seen = driver(scenario.write(tmp_path / "scenario"))
     settings = environ(kubernetes="off", containers="pods", node="me") | {"XDG_STATE_HOME": str(tmp_path)}
-    inside = {key: value for key, value in (driver | settings).items() if key not in _SIZE}
+    inside = {key: value for key, value in (settings | seen).items() if key not in _SIZE}
     with tmux(tmp_path, 120, 40, OURS | inside) as terminal:
         terminal.type("echo before", "Enter")
         terminal.wait_for(lambda lines: "before" in lines[1])

@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from tests.support.data.traces import read_trace
-from tests.support.fakes.nvml.library import build, env
+from tests.support.fakes.nvml.library import driver
 from tests.support.fakes.nvml.one_used import one_used
 from tests.support.processes.warm import command
 
@@ -58,11 +58,11 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.
     """A command of six seconds that uses one of two GPUs."""
     folder = tmp_path_factory.mktemp("run")
     file = one_used(None).write(folder / "world")
-    seen = {name: value for name, value in env(build(), file).items() if not name.startswith("DUTYCYCLE_")}
+    outside = {name: value for name, value in os.environ.items() if not name.startswith("DUTYCYCLE_")}
     out = folder / "out"
     done = dutycycle(
         "run", "--interval", "250ms", "--price-gpu-hour", "3", "--out", out, "--",
-        sys.executable, "-c", _TRAINS, environ=seen,
+        sys.executable, "-c", _TRAINS, environ=outside | driver(file),
     )  # fmt: skip
     return out, done
 

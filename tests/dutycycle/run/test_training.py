@@ -12,7 +12,7 @@ from dutycycle.contract.records.processes import ProcessSample
 from tests.dutycycle.run.test_run import _ROOT, dutycycle
 from tests.support.data.torch_site import torch_site
 from tests.support.data.traces import read_trace
-from tests.support.fakes.nvml.library import build, env
+from tests.support.fakes.nvml.library import driver
 from tests.support.fakes.nvml.one_used import one_used
 from tests.support.frameworks import PYTORCH, python_with
 
@@ -41,7 +41,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     folder = tmp_path_factory.mktemp("training")
     (folder / "train.py").write_text(_TRAINS)
     libraries = sorted(torch_site(folder).rglob("*.so*"))
-    seen = env(build(), one_used(None).write(folder / "world"))
+    seen = os.environ | driver(one_used(None).write(folder / "world"))
     seen |= {"RANK": "0", "WORLD_SIZE": "1", "AWS_SECRET_ACCESS_KEY": "hunter2"}
     seen["PYTHONPATH"] = os.pathsep.join(sys.path)
     done = dutycycle(

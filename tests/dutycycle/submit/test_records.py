@@ -13,7 +13,6 @@ from dutycycle.contract.codec import encode
 from dutycycle.contract.records.derived import Cycle, CycleMetric, OtherCycle, pod_subject
 from dutycycle.contract.records.processes import Loop, Process, ProcessSample
 from dutycycle.contract.settings.load import load
-from dutycycle.contract.topics import TOPICS, full_name
 from dutycycle.kafka.embedded import EmbeddedBroker
 from dutycycle.submit.objects import CannotRunError
 from dutycycle.submit.records import Records
@@ -21,17 +20,15 @@ from dutycycle.submit.run import past_run_s, write_report_of
 from dutycycle.submit.view import status_of
 from sinks.records.writer import RecordsWriter
 from tests.support.data.traces import read_trace
-from tests.support.kafka import send
+from tests.support.kafka import all_topics, send
 from tests.support.kube.statuses import ended, pod
 from tests.support.kube.watched_job import Watched
 from tests.support.sinks import made
 
-EVERY = {full_name("dutycycle.", name): 1 for name in TOPICS}
-
 
 @pytest.fixture
 def broker() -> Iterator[EmbeddedBroker]:
-    with EmbeddedBroker(EVERY) as one:
+    with EmbeddedBroker(all_topics()) as one:
         yield one
 
 

@@ -9,7 +9,6 @@ import pytest
 
 from dutycycle.contract.records.hours import HOUR_MS
 from dutycycle.contract.settings.load import load
-from dutycycle.contract.topics import TOPICS, full_name
 from dutycycle.kafka.embedded import EmbeddedBroker
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.source import Source
@@ -18,7 +17,7 @@ from dutycycle.report.page import ServedPage, html_of
 from dutycycle.web.about import address_of
 from dutycycle.web.server import WebPage
 from tests.support.data.two_teams import two_teams
-from tests.support.kafka import send
+from tests.support.kafka import all_topics, send
 from tests.support.servers.axe import SERIOUS, axe_script
 from tests.support.sinks.recording import derived, write_all
 from tests.support.tab import tab
@@ -30,7 +29,7 @@ async def test_a_report_has_the_figures_of_the_command_and_is_compared_in_two_cl
     start_ms = (time.time_ns() // 1_000_000 - 2 * HOUR_MS) // HOUR_MS * HOUR_MS
     samples = list(two_teams(start_ms))
     records = f"sqlite:///{tmp_path}/records.db"
-    with EmbeddedBroker({full_name("dutycycle.", name): 1 for name in TOPICS}) as broker:
+    with EmbeddedBroker(all_topics()) as broker:
         settings = load({}, {"broker": broker.url, "records": records, "web": "127.0.0.1:0"})
         await send(settings, [(record.topic, record.key, record.value, record.ts_ms) for record in samples])
         write_all(derived(samples), records)
@@ -94,7 +93,7 @@ async def test_a_job_whose_samples_are_gone_is_reported_by_its_records(tmp_path:
     start_ms = (time.time_ns() // 1_000_000 - 2 * HOUR_MS) // HOUR_MS * HOUR_MS
     records = f"sqlite:///{tmp_path}/records.db"
     write_all(derived(list(two_teams(start_ms))), records)
-    with EmbeddedBroker({full_name("dutycycle.", name): 1 for name in TOPICS}) as broker:
+    with EmbeddedBroker(all_topics()) as broker:
         settings = load({}, {"broker": broker.url, "records": records, "web": "127.0.0.1:0"})
         source = Source(LiveState(), "dutycycle top", f"broker: {broker.url}", list)
         async with WebPage(source, settings).serving() as url, aiohttp.ClientSession(url) as client:

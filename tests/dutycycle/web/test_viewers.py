@@ -18,7 +18,6 @@ from dutycycle.contract.errors import SettingError
 from dutycycle.contract.log import ConsumerRecord
 from dutycycle.contract.records.hours import HOUR_MS
 from dutycycle.contract.settings.load import load
-from dutycycle.contract.topics import TOPICS, full_name
 from dutycycle.kafka.embedded import EmbeddedBroker
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.source import Source
@@ -26,7 +25,7 @@ from dutycycle.web.pages import TABLES
 from dutycycle.web.questions import Viewer
 from dutycycle.web.server import WebPage
 from tests.support.data.two_teams import two_teams
-from tests.support.kafka import send
+from tests.support.kafka import all_topics, send
 from tests.support.sinks.recording import derived, write_all
 
 SECRET = ("rivals", "pod-b", "vision", "pod-d", "secret-lab", "secret-program", "container-b")
@@ -130,7 +129,7 @@ async def test_no_answer_has_a_name_of_another_namespace(tmp_path: Path) -> None
     write_all(derived(two_namespaces(start_ms)), url, load({}, {"price_gpu_hour": "2"}))
     state = live_state(records)
     assert {"rivals/name-of-pod-b", "secret-lab/name-of-pod-d"} <= {pod.title for pod in state.pods()}
-    with EmbeddedBroker({full_name("dutycycle.", name): 1 for name in TOPICS}) as broker:
+    with EmbeddedBroker(all_topics()) as broker:
         # The topics have forgotten a pod that the records still have: its samples are found by these.
         kept = [record for record in records if (record[0], record[1]) != ("pods", "pod-a")]
         assert len(kept) == len(records) - 1

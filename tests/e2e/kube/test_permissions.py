@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from dutycycle.contract.topics import TOPICS, full_name
 from dutycycle.kafka.embedded import EmbeddedBroker
 from dutycycle.kube.errors import RefusedError
 from dutycycle.kube.heartbeat import Heartbeat, heartbeat_of
@@ -16,7 +15,7 @@ from dutycycle.telemetry.events import OWNER_FORBIDDEN, Telemetry
 from sinks.annotations.core.targets import Target
 from sinks.annotations.heartbeats import Heartbeats
 from tests.e2e.test_sink import publish
-from tests.support.kafka import settings_of
+from tests.support.kafka import all_topics, settings_of
 from tests.support.kube.api_server import api_server
 from tests.support.kube.cluster import Cluster
 from tests.support.kube.contents import APP, CONTROLLER, CRON, SPEC
@@ -61,7 +60,6 @@ OWNERS: dict[tuple[str, str], tuple[str, str, Object]] = {
 LEASES = [(verb, "coordination.k8s.io", "leases") for verb in ("create", "patch")]
 EVENTS = [(verb, "events.k8s.io", "events") for verb in ("create", "patch")]
 """``tests/dutycycle/kube/test_real_events.py`` tries these."""
-EVERY_TOPIC = {full_name("dutycycle.", name): 1 for name in TOPICS}
 EVERY_OWNER = pytest.mark.parametrize(
     "owner", OWNERS, ids=lambda owner: ".".join(filter(None, reversed(owner)))
 )
@@ -112,7 +110,7 @@ def test_the_collector_needs_to_list_and_watch_pods(
     rules = without(shipped_rules("collector"), (verb, "", "pods"))
     client = account(kube, cluster.namespace, "collector", rules)
     log = tmp_path / "log"
-    with EmbeddedBroker(EVERY_TOPIC) as broker:
+    with EmbeddedBroker(all_topics()) as broker:
         env = environment(
             broker.url, client, node=cluster.node, spool=str(tmp_path / "spool"), interval="0.2s"
         )
@@ -184,7 +182,7 @@ def test_a_sink_that_may_not_patch_nodes_says_so_and_annotates_pods(
     rules = without(shipped_rules("sinks"), ("patch", "", "nodes"))
     client = account(kube, cluster.namespace, "sinks", rules)
     log = tmp_path / "log"
-    with EmbeddedBroker(EVERY_TOPIC) as broker:
+    with EmbeddedBroker(all_topics()) as broker:
         env = environment(broker.url, client, records=f"sqlite:///{tmp_path}/r.db", annotation_interval="1s")
         with running("sink", env=env, log=log):
             tick = made.sample(made.K80)
@@ -233,6 +231,4 @@ async def read_and_write(server: ApiServer, target: Target) -> None:
 
 
 def environment(url: str, client: Client, **settings: str) -> dict[str, str]:
-    env = environ(broker=url, **settings) | {"KUBECONFIG": str(client.kubeconfig)}
-    env.pop("KUBERNETES_SERVICE_HOST", None)
-    return env
+    return environ(broker=url, **settings) | {"KUBECONFIG": str(client.kubeconfig)}

@@ -37,7 +37,6 @@ EVERYTHING: Object = FULL | {
 
 def run_remove(kube: Kube, *arguments: str) -> str:
     env = environ() | {"KUBECONFIG": str(kube.admin.kubeconfig)}
-    env.pop("KUBERNETES_SERVICE_HOST", None)
     return dutycycle("remove", *arguments, env=env).stdout
 
 

@@ -21,12 +21,10 @@ import pytest
 import yaml
 
 from dutycycle.cli.main import main
-from dutycycle.contract.settings.load import load
-from dutycycle.contract.topics import TOPICS, full_name
 from dutycycle.kafka.embedded import EmbeddedBroker
-from streams.names import changelogs
 from tests.support.fakes.nvml.one_used import one_used
 from tests.support.fakes.nvml.scenario import Scenario, square
+from tests.support.kafka import all_topics
 from tests.support.kube.cluster import GPU, Cluster
 from tests.support.kube.kubelet import NO_SUCH_IMAGE, ProcessKubelet
 from tests.support.kube.line import Line
@@ -187,14 +185,12 @@ def test_a_job_from_its_yaml_to_its_report(
 ) -> None:
     """On a terminal, until its steps are known; a collector and a stream run beside."""
     may_end, out = tmp_path / "may-end", tmp_path / "out"
-    names = [*(full_name("dutycycle.", name) for name in TOPICS), *changelogs(load({}))]
-    with EmbeddedBroker(dict.fromkeys(names, 1)) as broker:
+    with EmbeddedBroker(all_topics()) as broker:
         shared = {"broker": broker.url, "interval": "0.25s", "partitions": "1"}
         user = User(kube.admin, cluster, tmp_path, **shared)
         env = environ(node=cluster.node, spool=str(tmp_path / "spool"), **shared)
         env |= {"KUBECONFIG": str(shipped_account(kube, "collector").kubeconfig)}
-        env |= {name: kubelet.driver[name] for name in ("LD_LIBRARY_PATH", "FAKE_NVML_SCENARIO")}
-        env.pop("KUBERNETES_SERVICE_HOST", None)
+        env |= kubelet.driver
         with (
             running("collect", env=env, log=tmp_path / "collect.log"),
             running("stream", env=env, log=tmp_path / "stream.log"),
@@ -233,15 +229,13 @@ def test_a_job_whose_training_reports_its_steps(
 ) -> None:
     """No stream runs: that they are its steps is known from the training alone."""
     may_end, out, socket = tmp_path / "may-end", tmp_path / "out", tmp_path / "steps.sock"
-    names = [full_name("dutycycle.", name) for name in TOPICS]
-    with EmbeddedBroker(dict.fromkeys(names, 1)) as broker:
+    with EmbeddedBroker(all_topics()) as broker:
         shared = {"broker": broker.url, "interval": "0.25s", "partitions": "1"}
         user = User(kube.admin, cluster, tmp_path, **shared)
         env = environ(
             node=cluster.node, spool=str(tmp_path / "spool"), steps_socket=str(socket), **shared
         ) | {"KUBECONFIG": str(shipped_account(kube, "collector").kubeconfig)}
-        env |= {name: kubelet.driver[name] for name in ("LD_LIBRARY_PATH", "FAKE_NVML_SCENARIO")}
-        env.pop("KUBERNETES_SERVICE_HOST", None)
+        env |= kubelet.driver
         with running("collect", env=env, log=tmp_path / "collect.log"), terminal() as (theirs, said):
             reports = job("train", program=_REPORTS, arguments=[str(may_end), str(socket)], gpus=1)
             with user.runs(user.file(reports), "--out", out, stderr=theirs) as process:

@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 
 from dutycycle.contract.settings.load import load
-from dutycycle.contract.topics import TOPICS, full_name
 from dutycycle.kafka.embedded import EmbeddedBroker
-from streams.names import changelogs
 from tests.support.data.pages import Step, is_shown, steps
 from tests.support.data.prometheus_ticks import Start
 from tests.support.deploy.manifests import ROOT
 from tests.support.fakes.exporter_pages import dcgm
+from tests.support.kafka import all_topics
 from tests.support.kube.chart_kubelet import NODE, ChartKubelet
 from tests.support.kube.cluster import owned_by
 from tests.support.servers.exposition import MetricsPage, serve_metrics
@@ -35,7 +34,6 @@ DEADLINE_S = 600
 PERIOD_S, BUSY_S = 8.0, 5.5
 LOAD_PCT = 150
 KAFKA = load({}, {})
-TOPIC_PARTITIONS = dict.fromkeys([*(full_name("dutycycle.", name) for name in TOPICS), *changelogs(KAFKA)], 1)
 OPERATORS = (("PodMonitor", "podmonitors"), ("PrometheusRule", "prometheusrules"))
 
 
@@ -145,7 +143,7 @@ def field(prometheus: Start, tmp_path: Path) -> Iterator[Field]:
     """On an API server of its own: the page installs what other tests install, too."""
     kube = Kube()
     try:
-        with serve_metrics("") as page, EmbeddedBroker(TOPIC_PARTITIONS) as broker:
+        with serve_metrics("") as page, EmbeddedBroker(all_topics()) as broker:
             one = Field(kube, tmp_path, prometheus, page, broker.url)
             controllers = Controllers(
                 kube, tmp_path, (*AUTOSCALING, "statefulset-controller", "job-controller")

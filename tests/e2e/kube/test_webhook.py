@@ -80,7 +80,6 @@ async def test_pods_start_in_the_order_of_the_policy_and_are_admitted_without_it
     )  # fmt: skip
     await publish(settings_of(env), namespace)
     env |= {"KUBECONFIG": str(account(kube, namespace, "webhook", rules).kubeconfig)}
-    env.pop("KUBERNETES_SERVICE_HOST", None)
     log = tmp_path / "webhook.log"
     configuration = opted_in(admin, namespace, port, authority)
     try:

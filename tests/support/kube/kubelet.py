@@ -13,7 +13,7 @@ from typing import Self
 import pytest
 
 from tests.support.data.real_cgroup import RealCgroup
-from tests.support.fakes.nvml import library
+from tests.support.fakes.nvml.library import driver
 from tests.support.fakes.nvml.scenario import Scenario
 from tests.support.kube.cluster import GPU, Cluster, gpus_of, now, pod_status
 from tests.support.kube.kubelet_logs import serving_logs
@@ -61,7 +61,7 @@ class ProcessKubelet:
         self._thread = threading.Thread(target=self._work, name="kubelet")
         self.errors: list[Exception] = []
         self.scenario = gpus(None).write(folder / "scenario")
-        self.driver = library.env(library.build(), self.scenario)
+        self.driver = driver(self.scenario)
 
     def __enter__(self) -> Self:
         trial = RealCgroup("trial")
@@ -151,9 +151,11 @@ class ProcessKubelet:
     def _process(
         self, container: Object, uid: str, cgroup: RealCgroup, *, has_gpu: bool
     ) -> subprocess.Popen[bytes]:
-        env = (self.driver if has_gpu else dict(os.environ)) | {
-            one["name"]: one["value"] for one in container.get("env", ())
-        }
+        env = (
+            os.environ
+            | (self.driver if has_gpu else {})
+            | {one["name"]: one["value"] for one in container.get("env", ())}
+        )
         with self._file(uid).open("ab") as log:
             process = subprocess.Popen(
                 ["sh", "-c", 'read -r _; exec "$@"', "sh", *container["command"], *container.get("args", ())],

@@ -2,7 +2,6 @@
 
 import re
 import subprocess
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -11,12 +10,13 @@ import orjson
 
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.kafka.errors import MissingTopicError
-from tests.support.fakes.nvml import library
+from tests.support.fakes.nvml.library import driver
 from tests.support.fakes.nvml.scenario import FakeGpu, Scenario
 from tests.support.kafka import settings_of
 from tests.support.kube.cluster import Cluster
 from tests.support.kube.shipped import COMPONENTS, shipped_account
 from tests.support.processes.commands import environ, read_now, running
+from tests.support.processes.figures import read_page
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.kube.client import Client, Object
 from tests.support.servers.kube.server import Kube
@@ -36,7 +36,6 @@ class Pipeline:
             windows="1s", lateness="0", snapshot_interval="1s", annotation_interval="1s",
             records=f"sqlite:///{folder}/records.db", spool=str(folder / "spool"),
         )  # fmt: skip
-        self._env.pop("KUBERNETES_SERVICE_HOST", None)
         self.settings: Settings = settings_of(self._env)
 
     def gpus(self, *gpus: FakeGpu) -> None:
@@ -61,10 +60,8 @@ class Pipeline:
 
     def count(self, command: str, metric: str) -> float:
         """A counter of a running process, from its own page: the sum over its labels."""
-        address = re.findall(r"(http://127\.0\.0\.1:\d+) \(/healthz", self.said(command))[-1]
-        with urllib.request.urlopen(f"{address}/metrics", timeout=60) as page:  # noqa: S310 - on loopback
-            lines = page.read().decode().splitlines()
-        return sum(float(line.split()[-1]) for line in lines if re.match(rf"dutycycle_{metric}\b", line))
+        page = read_page(self._log(command))
+        return sum(map(float, re.findall(rf"^dutycycle_{metric}\b.* (\S+)$", page, re.MULTILINE)))
 
     def wait_until(self, is_so: Callable[[], bool], what: Callable[[], str]) -> None:
         """Return once ``is_so``; fail and say ``what`` was waited for, or which process has died."""
@@ -113,8 +110,7 @@ class Pipeline:
             return self._env  # the streams never ask the API server
         env = self._env | {"KUBECONFIG": str(account_of[command].kubeconfig)}
         if command == "collect":
-            seen = library.env(library.build(), self._folder / "scenario")
-            env |= {name: seen[name] for name in ("LD_LIBRARY_PATH", "FAKE_NVML_SCENARIO")}
+            env |= driver(self._folder / "scenario")
         return env
 
     def _log(self, command: str) -> Path:

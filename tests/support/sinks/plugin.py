@@ -8,9 +8,9 @@ import pytest_asyncio
 
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.load import load
-from dutycycle.contract.topics import TOPICS, full_name
 from dutycycle.kafka.embedded import EmbeddedBroker
 from tests.support.fakes.api_server import FakeApi
+from tests.support.kafka import all_topics
 from tests.support.servers.ports import free_port
 
 
@@ -26,8 +26,7 @@ def records_url(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def serve_settings() -> Iterator[Settings]:
     """Of ``dutycycle serve``, on an embedded broker with all topics."""
-    names = [full_name(Settings().topic_prefix, name) for name in TOPICS]
-    with EmbeddedBroker(dict.fromkeys(names, 2)) as broker:
+    with EmbeddedBroker(all_topics(2)) as broker:
         yield load(
             {
                 "DUTYCYCLE_NODE": "n", "DUTYCYCLE_BROKER": broker.url, "DUTYCYCLE_PARTITIONS": "2",

@@ -1,7 +1,7 @@
 """A ``libnvidia-ml.so.1`` made for tests: real NVML symbols over a world that a scenario file describes.
 
-``library.build()`` compiles it once and gives its folder; ``library.env(folder, scenario)`` is the
-environment of a process that is to see it (the library is found by name, so it has to be a new process).
+``library.driver(scenario)`` compiles it once and gives the variables of a process that is to see it (the
+library is found by name, so it has to be a new process).
 ``scenario.Scenario`` writes scenario files and changes them while the process runs. A scenario by hand:
 
     # Lines before the first gpu are about the driver.

@@ -30,10 +30,10 @@ def build(*, without: Sequence[str] = ()) -> Path:
     return folder
 
 
-def env(library: Path, scenario: Path) -> dict[str, str]:
-    """This process's environment, with the library in ``library`` in front and the scenario named."""
-    paths = [str(library), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
-    return {**os.environ, "LD_LIBRARY_PATH": os.pathsep.join(paths), "FAKE_NVML_SCENARIO": str(scenario)}
+def driver(scenario: Path, library: Path | None = None) -> dict[str, str]:
+    """The variables by which a process finds the library, before any other, and the scenario."""
+    paths = [str(library or build()), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
+    return {"LD_LIBRARY_PATH": os.pathsep.join(paths), "FAKE_NVML_SCENARIO": str(scenario)}
 
 
 def _compiler() -> str:

@@ -1,6 +1,7 @@
 """Ticks an ``NvmlCollector`` in a process of its own, before a world that the test changes between ticks."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,7 @@ from dutycycle.contract.catalogue import USUAL_ACTIVITY
 from dutycycle.contract.codec import decode
 from dutycycle.contract.records.health import GpuEvent
 from dutycycle.contract.records.samples import Gpu, NvmlSample
-from tests.support.fakes.nvml.library import NAME, build, env
+from tests.support.fakes.nvml.library import NAME, build, driver
 from tests.support.fakes.nvml.scenario import Scenario
 from tests.support.processes.warm import command
 
@@ -76,7 +77,7 @@ class Probe:
         self.monotonic_s = 1000.0
 
     def __enter__(self) -> "Probe":
-        environment = {**env(self._library, self._path), "PYTHONPATH": str(_ROOT)}
+        environment = os.environ | driver(self._path, self._library) | {"PYTHONPATH": str(_ROOT)}
         module = "tests.support.fakes.nvml.collector_process"
         begin = [sys.executable, "-m", module] if self._given else command(module)
         self._process = subprocess.Popen(

@@ -128,7 +128,7 @@ def _of_b(number: int) -> list[dict[str, Any]]:
 
 
 def _of_c(number: int) -> list[dict[str, Any]]:
-    gpu = _gpu("c", 0, number, 0.0, gpu_util_pct=0, mem_copy_util_pct=0)
+    gpu = _gpu("c", 0, number, 0.0, gpu_util_pct=0, mem_copy_util_pct=0, dec_util_pct=0)
     process = {"pid": 7, "pod_uid": "uid-lazy-0", "gpu_util_pct": 0, "mem_used_bytes": 40 * GIB}
     return [gpu | {"processes": [process]}]
 

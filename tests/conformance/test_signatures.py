@@ -110,6 +110,8 @@ SIGNATURES: dict[str, tuple[Script, str]] = {
         steady(power_w=300, sm_clock_mhz=600, throttle=["hw_slowdown", "hw_power_brake_slowdown"]), "power",
     ),
     "held down by heat": (steady(power_w=450, throttle=["sw_thermal_slowdown"]), "heat"),
+    "held down by heat, as counters alone tell": (steady(power_w=450, hw_thermal_pct=60), "heat"),
+    "held down by power, as counters alone tell": (steady(power_w=698, sw_power_cap_pct=80), "power"),
     "one GPU works": (lambda _at: [TRAINS, TRAINS | {"gpu_util_pct": 40, "sm_active_pct": 30}], "imbalance"),
     "tensor cores are the limit": (steady(tensor_active_pct=72), "gpu"),
     "64-bit floats, at few warps": (

@@ -32,6 +32,10 @@ SMI_DMON = {"pci": "pcie_replays"}
 SPELLINGS = {
     "ecc_corrected": "ecc errors corrected volatile total|ecc corrected volatile|ecc corrected",
     "ecc_uncorrected": "ecc errors uncorrected volatile total|ecc uncorrected volatile|ecc uncorrected",
+    "ecc_uncorrected_dram": "ecc errors uncorrected volatile dram|ecc uncorrected volatile dram",
+    "ecc_uncorrected_sram": "ecc errors uncorrected volatile sram|ecc uncorrected volatile sram",
+    "banks_low": "remapped rows histogram low",
+    "banks_exhausted": "remapped rows histogram none",
     _PAGES[0]: "retired pages single bit ecc count|retired pages sbe|single bit ecc",
     _PAGES[1]: "retired pages double bit count|retired pages double bit ecc count|retired pages dbe"
     "|double bit ecc",

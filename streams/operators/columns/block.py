@@ -21,9 +21,9 @@ class TickBlock:
 
     ``values`` (k, n): of ``layout.series``. ``tallies`` (k, m): of ``layout.tallies``. ``highs`` (k, m): the
     largest value since the last tick, from the driver's bursts where there are any. ``facts``: what has
-    no window; of each GPU its power limit in watts and whether power and heat hold its
-    clocks down (0 or 100), of a host the share of its CPUs that is busy, in percent. ``value_highs`` (k, n):
-    as ``highs``, of the values, and ``readings`` (k, n): what a GPU read at the moment of the tick, where the
+    no window; of each GPU its power limit in watts and for which share of the time power and heat hold its
+    clocks down, of a host the share of its CPUs that is busy, all in percent. ``value_highs`` (k, n): as
+    ``highs``, of the values, and ``readings`` (k, n): what a GPU read at the moment of the tick, where the
     value is the mean of bursts; both are ``values`` itself where no tick has bursts.
     """
 

@@ -29,9 +29,14 @@ from streams.operators.columns.tick import Begins, TickRow, make_layout
 from streams.operators.columns.vectors import copy_into
 
 _MEMORY = POD_GPU_METRICS.index("gpu_mem_used_bytes")
-_CELLS = (*GPU_METRICS, "power_limit_w", "gpu_util_max_pct")
+_CELLS = (*GPU_METRICS, "power_limit_w", "thermal_pct", "gpu_util_max_pct")
 """The numbers that are read of a GPU."""
-_UTIL, _LIMIT, _UTIL_MAX = map(_CELLS.index, ("gpu_util_pct", "power_limit_w", "gpu_util_max_pct"))
+_HELD_BY_POWER = ("sw_power_cap_pct", "power_brake_pct")
+_HELD_BY_HEAT = ("sw_thermal_pct", "hw_thermal_pct", "thermal_pct")
+"""Shares of the time in which the clocks were held down: they tell what came between two looks at the
+reasons, and some sources have them alone."""
+_BY_POWER, _BY_HEAT = len(_HELD_BY_POWER), len(_HELD_BY_HEAT)
+_UTIL, _UTIL_MAX = map(_CELLS.index, ("gpu_util_pct", "gpu_util_max_pct"))
 _SAMPLED = [GPU_METRICS.index(metric) for metric in ("gpu_util_pct", "power_w")]
 _DEVICES = 4
 """So many parts of a sample's shape are those of its GPUs and slices."""
@@ -103,6 +108,18 @@ def _take_own(cells: Floats, ends: Ints, own_cells: Ints, means: Floats, highs: 
         first = ends[at]
 
 
+@kernel
+def _take_facts(cells: Floats, fact_cells: Ints, held_down: Floats, facts: Floats) -> None:
+    """Put of each GPU its power limit, and for which share of the time power and heat hold it down, into
+    ``facts``. ``held_down``: of each the same two by the reasons of the moment."""
+    for gpu in range(len(fact_cells)):
+        facts[3 * gpu] = cells[fact_cells[gpu, 0]]
+        copy_into(facts[3 * gpu + 1 :], held_down[2 * gpu : 2 * gpu + 2])
+        for at, cell in enumerate(fact_cells[gpu, 1:]):
+            place = 3 * gpu + (1 if at < _BY_POWER else 2)
+            facts[place] = np.fmax(facts[place], cells[cell])
+
+
 def _packed(arrays: Iterable[Ints]) -> Ints:
     """Return arrays in one, because each that is given to a compiled loop takes time; ``_array`` takes one
     out."""
@@ -131,13 +148,13 @@ def _columns(
     ``plan``, packed: ``_cells``, ``UseArrays`` and ``_own_cells``.
     """
     table_cells, util_cells = _array(plan, 0).reshape(-1, 3), _array(plan, 3).reshape(-1, 2)
-    value_cells, limit_cells = _array(plan, 1), _array(plan, 2)
+    value_cells, fact_cells = _array(plan, 1), _array(plan, 2).reshape(-1, 1 + _BY_POWER + _BY_HEAT)
     ends, processes, device_ends, devices = (
         _array(plan, 4), _array(plan, 5), _array(plan, 6), _array(plan, 7),
     )  # fmt: skip
     bursts, pod_ends, places = _array(plan, 8), _array(plan, 9), _array(plan, 10)
     own_ends, own_cells = _array(plan, 11), _array(plan, 12)
-    highest, readings = np.full(limit_cells.size, np.nan), cells.copy()
+    highest, readings = np.full(len(fact_cells), np.nan), cells.copy()
     high_cells = _take_means(cells, pairs, pair_ends, sampled_cells, interval_ms, highest)
     sampled = ~np.isnan(highest)
     _take_largest(high_cells, util_cells, highest)
@@ -163,10 +180,8 @@ def _columns(
     most = _highs(table, uses, highest, ends, processes, device_ends, devices, bursts)
     copy_into(highs[len(pods) : used : 3], most)
     begin += tallies.size
-    for gpu in range(limit_cells.size):
-        out[begin] = cells[limit_cells[gpu]]
-        copy_into(out[begin + 1 :], held_down[2 * gpu : 2 * gpu + 2])
-        begin += 3
+    _take_facts(cells, fact_cells, held_down, out[begin:])
+    begin += 3 * len(fact_cells)
     if begin == out.size:
         return
     for at in range(value_cells.size):
@@ -296,13 +311,13 @@ class NvmlReader:
             for place, rows in plan.owned().items()
             if (known := [row for row in rows if devices[row] in self._counted])
         ]
-        table, self._value_cells, limits, utils = _cells(len(gpus), slices, processes, allocations)
+        table, self._value_cells, facts, utils = _cells(len(gpus), slices, processes, allocations)
         present = ~np.isnan(cells[self._value_cells])
         # The driver's samples, or a largest value, may tell what has no value of its own.
         present[: len(GPU_METRICS) * len(gpus)].reshape(-1, len(GPU_METRICS))[:, _SAMPLED] = True
         self._measured = present | self._measured if self._measured.size else present
         self._plan = _packed((
-            table, self._value_cells[self._measured], limits, utils, *plan.arrays(),
+            table, self._value_cells[self._measured], facts, utils, *plan.arrays(),
             *_own_cells([known for _, known in own], len(gpus), slices),
         ))  # fmt: skip
         tallies += [TallySeries(*place, metric) for place, _ in own for metric in OWN_GPU_METRICS]
@@ -358,8 +373,8 @@ def _counts(groups: Iterable[Sequence[Any] | None]) -> list[int]:
 
 
 def _cells(gpus: int, slices: int, processes: int, allocations: int) -> tuple[Ints, Ints, Ints, Ints]:
-    """Return where the cells are: of the rows of a use table, of the values of GPUs and slices, of power
-    limits, of the utilization and its largest."""
+    """Return where the cells are: of the rows of a use table, of the values of GPUs and slices, of each
+    GPU's power limit and what holds it down, of its utilization and the largest."""
     sizes = (len(_CELLS) * gpus, len(MIG_METRICS) * slices, len(USE_METRICS) * processes, 2 * allocations)
     each = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:3])
     of_gpus = each[0].reshape(len(_CELLS), gpus)
@@ -372,7 +387,8 @@ def _cells(gpus: int, slices: int, processes: int, allocations: int) -> tuple[In
     table = np.hstack((use, (of_slices[0], no_copy[:slices], of_slices[1]), of_processes, parts)).T
     values = keep_once(np.append(of_gpus[: len(GPU_METRICS)].T, of_slices.T))
     utils = np.ascontiguousarray(of_gpus[[_UTIL, _UTIL_MAX]].T)
-    return np.ascontiguousarray(table), values, of_gpus[_LIMIT], utils
+    facts = of_gpus[[_CELLS.index(name) for name in ("power_limit_w", *_HELD_BY_POWER, *_HELD_BY_HEAT)]]
+    return np.ascontiguousarray(table), values, np.ascontiguousarray(facts.T), utils
 
 
 def _own_cells(owned: Sequence[Sequence[int]], gpus: int, slices: int) -> tuple[Ints, Ints]:

@@ -13,6 +13,7 @@ from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.samples import CgroupSample, Container
 from dutycycle.telemetry.events import NOT_MEASURED, Telemetry
 from tests.support.data.fake_host import LAYOUTS, Counters, FakeHost, pod_path
+from tests.support.processes.open_files import open_files
 
 UID = "0f5ae1b4-2c9d-4b63-9a0b-6d0b1f4f7a11"
 HASH = "8d1b5c0f3a7e4d2b9c6f1e0a5b4c3d2e"
@@ -362,8 +363,7 @@ def test_names_that_no_record_could_carry(tmp_path: Path, name: str) -> None:
 
 
 def held(root: Path) -> set[str]:
-    links = [link.readlink() for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
-    return {link.name for link in links if root in link.parents}
+    return {file.name for file in open_files(root)}
 
 
 def test_files_are_held_while_their_container_lives(tmp_path: Path) -> None:

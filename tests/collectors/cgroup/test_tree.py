@@ -19,6 +19,7 @@ from collectors.cgroup.mounts import find_hierarchies
 from collectors.cgroup.tree import CgroupTree, FolderListing
 from tests.support.data.fake_host import LAYOUTS, FakeHost, pod_path
 from tests.support.examples import examples
+from tests.support.processes.open_files import open_files
 
 UID = "0f5ae1b4-2c9d-4b63-9a0b-6d0b1f4f7a11"
 INNER = "11111111-2c9d-4b63-9a0b-6d0b1f4f7a11"
@@ -326,18 +327,13 @@ def test_a_folder_held_open_that_another_one_replaced(tmp_path: Path) -> None:
 
 def test_no_folder_stays_open(tmp_path: Path) -> None:
     (tmp_path / "a/b").mkdir(parents=True)
-    before = open_files()
     listing = FolderListing(str(tmp_path), many=1)
     for name in "cde":
         (tmp_path / "a" / name).mkdir()
         listing.refresh()
-    assert open_files() > before
+    assert open_files(tmp_path)
     listing.close()
-    assert open_files() == before
-
-
-def open_files() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
+    assert open_files(tmp_path) == []
 
 
 def test_links_are_not_followed(tmp_path: Path) -> None:

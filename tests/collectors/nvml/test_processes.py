@@ -18,6 +18,7 @@ from dutycycle.contract.records.samples import GpuProcess
 from dutycycle.telemetry.events import NOT_MEASURED, Telemetry
 from tests.support.fakes.nvml.probe import Answer, Probe
 from tests.support.fakes.nvml.scenario import FakeGpu, FakeProcess, Scenario
+from tests.support.processes.open_files import open_files
 from tests.support.waiting import wait_until
 
 SLEEPER = (sys.executable, "-c", "import time; time.sleep(60)")
@@ -287,11 +288,11 @@ def test_whose_a_process_is_holds_once_it_is_in_a_pod_until_it_ends() -> None:
 def test_processes_that_are_on_no_gpu_any_more_hold_no_file() -> None:
     identities = ProcessIdentities(None, "/")
     with subprocess.Popen(SLEEPER) as process:
-        before = len(list(Path("/proc/self/fd").iterdir()))
         identities.of(process.pid)
+        assert open_files(f"/proc/{process.pid}")
         identities.begin_tick()
         identities.begin_tick()
-        assert len(list(Path("/proc/self/fd").iterdir())) == before
+        assert open_files(f"/proc/{process.pid}") == []
         process.kill()
 
 

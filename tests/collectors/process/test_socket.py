@@ -17,6 +17,7 @@ from collectors.attribution.processes import Attribution
 from collectors.process.socket import MOST_BYTES, SocketTakenError, StepSocket
 from dutycycle.contract.records.processes import Loop, Process
 from dutycycle.telemetry.events import Telemetry
+from tests.support.processes.open_files import open_files
 
 STEPS = {"v": 1, "loop": "pytorch", "steps": 3, "seconds": 1.5}
 
@@ -176,13 +177,13 @@ def test_nobody_can_claim_to_be_another_process(node: Node, tmp_path: Path) -> N
     assert node.refused() == {"no_pod": 1}  # what it could send counts as its own: it is of no pod here
 
 
-def test_files_that_are_sent_along_are_not_taken(node: Node) -> None:
+def test_files_that_are_sent_along_are_not_taken(node: Node, tmp_path: Path) -> None:
     node.sender.connect(str(node.path))
-    before = len(list(Path("/proc/self/fd").iterdir()))
-    with Path("/dev/null").open("rb") as file:
+    sent = tmp_path / "sent"
+    with sent.open("wb") as file:
         socket.send_fds(node.sender, [json.dumps(STEPS).encode()], [file.fileno()] * 5)
     assert len(node.taken()) == 1
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert open_files(sent) == []
 
 
 def test_a_flood_is_bounded(node: Node) -> None:

@@ -95,6 +95,20 @@ def test_gpus_are_told_apart_and_lifetime_counters_are_named_as_unused(
     assert "not used: ecc.errors.uncorrected.aggregate.total" in capsys.readouterr().err
 
 
+def test_where_errors_were_and_which_rows_are_spare_is_told(tmp_path: Path) -> None:
+    names = "ecc.errors.uncorrected.volatile.total, ecc.errors.uncorrected.volatile.dram, "
+    names += "ecc.errors.uncorrected.volatile.sram, remapped_rows.histogram.low, remapped_rows.histogram.none"
+    head = f"timestamp, index, utilization.gpu [%], {names}"
+    _, *happened = imported(
+        tmp_path, "nvidia-smi", smi("0, 9, 0, 0, 0, 0, 0", "0, 9, 3, 2, 1, 4, 1", head=head)
+    )
+    assert {event["kind"] for event in happened} == {"ecc_uncorrected", "banks_exhausted"}
+    assert happened[-1]["counters"] == {
+        "ecc_uncorrected": 3, "ecc_uncorrected_dram": 2, "ecc_uncorrected_sram": 1, "banks_low": 4,
+        "banks_exhausted": 1,
+    }  # fmt: skip
+
+
 def test_of_no_named_gpu_nobody_can_say_what_broke(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dutycycle.contract.catalogue import OWN_GPU_METRICS
@@ -87,6 +88,24 @@ def test_every_number_finds_its_column() -> None:
         None,
     ]
     assert tallies(tick)["p1", "a/0/1", "mem_used_bytes"] == (701, 701)
+
+
+@pytest.mark.parametrize(
+    ("of_gpu", "power", "heat"),
+    [
+        ({}, math.nan, math.nan),
+        ({"throttle": []}, 0, 0),
+        ({"hw_thermal_pct": 60}, math.nan, 60),
+        ({"thermal_pct": 30, "sw_power_cap_pct": 0, "power_brake_pct": 20}, 20, 30),
+        ({"throttle": [], "sw_thermal_pct": 5, "sw_power_cap_pct": 40}, 40, 5),
+        ({"throttle": ["hw_thermal_slowdown"], "hw_thermal_pct": 10, "sw_power_cap_pct": 7}, 7, 100),
+    ],
+)
+def test_what_holds_clocks_down_is_told_by_counters_whether_or_not_reasons_are_known(
+    of_gpu: dict[str, Any], power: float, heat: float
+) -> None:
+    facts = TickBlock([read([gpu(0), gpu(1, power_limit_w=700, **of_gpu)])]).facts[0]
+    assert np.array_equal(facts[3:], [700, power, heat], equal_nan=True)
 
 
 PODS: list[tuple[str, list[dict[str, Any]], dict[str, float]]] = [

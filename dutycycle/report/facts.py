@@ -150,7 +150,7 @@ def facts_of(gathered: Gathered, view: View, settings: Settings) -> Facts:
     return Facts(
         duration_s=(view.last_ms - view.first_ms + step_ms) / 1000,
         gpus=gpus,
-        verdicts=list(_verdicts(gathered, view)),
+        verdicts=sorted(_verdicts(gathered, view), key=_says_nothing),
         cycles=[(what, cycle) for metric, what in _CYCLIC for cycle in cycles_of(gathered, view, metric)],
         cost=sum_of_known((of_time, of_energy)),
         idle_cost=idle_cost,
@@ -284,6 +284,12 @@ def _says(kind: str, bottleneck: str) -> tuple[int, bool]:
     """Rank how much is known by it: what holds back something of unknown kind is worth as much as a kind of
     which that is unknown, however long neither was known."""
     return len({kind, bottleneck} - _SAY_LITTLE), (kind, bottleneck) != ("unknown", "unknown")
+
+
+def _says_nothing(verdict: Verdict) -> bool:
+    """Tell whether neither kind nor bottleneck is known: such a verdict comes after those that say something,
+    of which a job's comes before its pods'."""
+    return (verdict.insight["kind"], verdict.insight["bottleneck"]) == ("unknown", "unknown")
 
 
 def headline(facts: Facts) -> tuple[str, str]:

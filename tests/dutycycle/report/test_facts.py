@@ -225,6 +225,21 @@ def test_a_verdict_lasts_no_longer_than_the_job() -> None:
     assert verdict.seconds == 49
 
 
+def test_a_pod_of_which_nothing_is_known_is_not_at_the_top() -> None:
+    gathered = Gathered()
+    gpus = [gpu(at, processes=[{"pid": 7 + at, "pod_uid": f"p{1 + at}"}]) for at in range(2)]
+    for at in range(60):
+        sample = nvml(at, gpus, ts_ms=START_MS + 1000 * at)
+        gathered.sample(record("nvml-samples", "a", sample, at))
+    times = {"since_ms": START_MS, "ts_ms": START_MS + 30_000}
+    for pod, kind, bottleneck in (("p1", "unknown", "unknown"), ("p2", "training", "input")):
+        insight = {"kind": kind, "bottleneck": bottleneck, "confidence": 0.9, "evidence": {}, **times}
+        gathered.insights[f"pod/{pod}"].append(insight)
+    facts = facts_of(gathered, view_of(gathered), Settings())
+    assert [verdict.insight["kind"] for verdict in facts.verdicts] == ["training", "unknown"]
+    assert headline(facts)[0].startswith("training")
+
+
 def test_phases_follow_what_the_job_did(gathered: Gathered) -> None:
     phases = report_of(gathered, Settings(), "t", job="bert").phases
     assert phases[0].first_ms == START_MS

@@ -8,6 +8,7 @@ import ssl
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -170,10 +171,15 @@ async def test_whole_nodes_of_the_scheduler_are_cut_out_of_what_it_sends(
     """Go writes them as the reader expects it: not one question is read in the slow way. The scheduler takes
     the answer: two of three nodes are left out."""
 
-    def refuse(body: bytearray) -> None:
-        raise ValueError(f"not as Go writes it: {body[:2000].decode()}")
+    read = questions.QuestionReader._read_as_go_writes
 
-    monkeypatch.setattr(questions, "_read_any", refuse)
+    def read_as_go_writes(reader: questions.QuestionReader, body: bytearray) -> Any:
+        parts = read(reader, body)
+        if parts is None:
+            raise ValueError(f"not as Go writes it: {body[:2000].decode()}")
+        return parts
+
+    monkeypatch.setattr(questions.QuestionReader, "_read_as_go_writes", read_as_go_writes)
     known, now_ms = ClusterView(), round(time.time() * 1000)
     sick = GpuHealth(gpu="GPU-0", index=0, level="reset", since_ms=1, seen_ms=now_ms)
     for name in FREE_GIB.keys() - {"node-1"}:

@@ -58,6 +58,7 @@ class _Signals:
 
 
 _BOTH = (signal.SIGTERM, signal.SIGINT)
+_HEARD_S = 0.5
 _signals = _Signals()
 
 
@@ -124,12 +125,20 @@ def temporary_folder() -> "Iterator[Path]":
     from pathlib import Path
     from tempfile import TemporaryDirectory
 
-    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    def leave(*_: object) -> None:
+        # Raised inside of a ``__del__`` or an import it is ignored at times: until it was heard, once more.
+        signal.setitimer(signal.ITIMER_REAL, _HEARD_S)
+        if not isinstance(sys.exception(), SystemExit):
+            sys.exit(128 + signal.SIGTERM)
+
+    before = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGALRM)}
     try:
         with TemporaryDirectory(prefix="dutycycle-") as folder:
             yield Path(folder)
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def die_with_parent(environ: Mapping[str, str]) -> None:

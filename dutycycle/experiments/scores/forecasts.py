@@ -103,6 +103,8 @@ class ForecastScorer:
             series = self._series[place]
             if tick.ts_ms <= series.ts_ms:
                 continue
+            if reading != reading:  # absent where the driver's samples alone tell: as the trends take it
+                reading = value
             series.ts_ms, series.value, series.reading = tick.ts_ms, value, reading
             for (who, horizon_s), waiting in series.pending.items():
                 while waiting and waiting[0].due_ms <= tick.ts_ms + _EARLY * tick.interval_ms:

@@ -146,6 +146,25 @@ def test_forecasts_are_held_against_what_is_read_and_models_against_values(
         }  # fmt: skip
 
 
+def test_where_nothing_is_read_forecasts_are_held_against_the_mean_of_the_samples() -> None:
+    """One reading that fails, beside samples of the driver, makes no score unknown, and no miss."""
+    reader, scorer = SampleReader(), ForecastScorer()
+    for second, sample in enumerate(map(with_bursts, SAMPLES)):
+        plain = orjson.loads(sample.value or b"")
+        if second == 10:
+            plain["gpus"][0][METRIC] = None
+        (tick,) = reader.read(msgspec.structs.replace(sample, value=orjson.dumps(plain)))
+        scorer.tick("gpu-000", tick)
+        if second in (5, 10):  # of the tenth is one the truth, and the other begins there
+            ahead = Forecast(horizon_s=5.0, value=50.0, p05=-1000.0, p95=2000.0)
+            metric = TrendMetric(level=1.0, slope_per_s=0.0, forecast=(ahead,))
+            trend = Trend(subject=GPU, source="nvml", ts_ms=tick.ts_ms, metrics={METRIC: metric})
+            scorer.output(ProducerRecord("trends", "k", encode(trend), tick.ts_ms))
+    (row,) = scorer.result()
+    assert (row["forecasts"], row["coverage"]) == (2, 1.0)
+    assert row["error"] is not None
+
+
 def windows(change: str | None) -> dict[str, int]:
     """What is found of a minute of one GPU, of which one metric of one window is given; None: none is."""
     reader, scorer = SampleReader(), WindowScorer((60.0,), 0.0)

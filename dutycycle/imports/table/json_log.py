@@ -124,18 +124,27 @@ def _records(value: Any) -> Iterator[Any]:
         gpus = _pop(lists, lambda name, members: _LIST_OF_GPUS(_last(name)))
         timed = _pop(lists, lambda name, rows: not _has_time(flat) and _has_time(rows[0]))
         flat |= dict.fromkeys(lists)  # their names are told as those of what is not used
-        records: list[dict[str, Any]] = []
-        for name, members in hosts.items():
-            for place, member in enumerate(members):
-                records += _records(_of_host(member, f"{_last(name)}-{place}"))
-        nodes = _nodes_of_lists([name for name in timed if not _gpu_of_list(name)], timed)
-        for name, rows in timed.items():
-            known = nodes.get(name, {}) | _gpu_of_list(name)
-            records += [known | record for record in chain.from_iterable(map(_records, rows))]
-        nodes = _nodes_of_lists(list(gpus), gpus)
-        for name, members in gpus.items():
-            of_list = [_gpu_of_member(member, place) for place, member in enumerate(members)]
-            records += [nodes.get(name, {}) | of_gpu for of_gpu in of_list]
+        of_timed = _nodes_of_lists([name for name in timed if not _gpu_of_list(name)], timed)
+        of_gpus = _nodes_of_lists(list(gpus), gpus)
+        # One by one: a log may be one object, with all its rows in a list.
+        records: Iterator[dict[str, Any]] = chain(
+            (
+                record
+                for name, members in hosts.items()
+                for place, member in enumerate(members)
+                for record in _records(_of_host(member, f"{_last(name)}-{place}"))
+            ),
+            (
+                of_timed.get(name, {}) | _gpu_of_list(name) | record
+                for name, rows in timed.items()
+                for record in chain.from_iterable(map(_records, rows))
+            ),
+            (
+                of_gpus.get(name, {}) | _gpu_of_member(member, place)
+                for name, members in gpus.items()
+                for place, member in enumerate(members)
+            ),
+        )
         for record in records if hosts or gpus or timed else [{}]:
             yield from _of_each_place(flat | record)
 

@@ -4,6 +4,7 @@ import bz2
 import gzip
 import json
 import lzma
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from dutycycle.cli.main import main
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.encodings import encoding_of
 from dutycycle.imports.log_file import LogFile
+from dutycycle.imports.table.json_log import flat_lines
 from tests.dutycycle.imports.test_import import HEADING, records, smi_line
 
 LINES = [HEADING, *(smi_line(1000 * second, 0, 50) for second in range(3))]
@@ -336,3 +338,25 @@ def test_a_log_without_values_says_so(
     log.write_text(text)
     assert main(["import", "nvidia-smi", str(log), "--out", str(tmp_path / "t.jsonl")]) == 1
     assert reason in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["rows", "gpus", "hosts"])
+def test_a_list_of_json_is_not_held_twice(kind: str) -> None:
+    rows = [{"util": number % 100, "power": 300.5 + number} for number in range(4000)]
+    text = json.dumps({
+        "rows": {"samples": [{"time": 1_772_618_400 + at, **row} for at, row in enumerate(rows)]},
+        "gpus": {"time": 1_772_618_400, "gpus": rows},
+        "hosts": {
+            "time": 1_772_618_400, "hosts": [{"id": f"a{at}", "gpu0": row} for at, row in enumerate(rows)],
+        },
+    }[kind])  # fmt: skip
+    tracemalloc.start()
+    value = json.loads(text)
+    held_bytes, _ = tracemalloc.get_traced_memory()
+    del value
+    tracemalloc.reset_peak()
+    assert sum(1 for _ in flat_lines([(1, f"{text}\n")])) == len(rows)
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    # The log as it is read, its text once more, and one line.
+    assert peak_bytes < 1.4 * held_bytes + 2 * len(text)

@@ -67,8 +67,9 @@ class HttpPages:
             return text(404, "there are " + ", ".join(self._pages))
         if path == "/metrics" and self._token is not None:
             scheme, _, token = authorization.partition(" ")
-            is_right = hmac.compare_digest(token.strip().encode(), self._token.now().encode())
-            if scheme.lower() != "bearer" or not is_right:
+            if scheme.lower() != "bearer" or not hmac.compare_digest(
+                token.strip().encode(), self._token.now().encode()
+            ):
                 return text(401, "give the bearer token of DUTYCYCLE_LISTEN_TOKEN")
         return page()
 

@@ -7,9 +7,11 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import pytest
 
+from dutycycle.contract.settings.secret import Secret
 from dutycycle.telemetry import server
 from dutycycle.telemetry.endpoint import Address, address_of, parse
 from dutycycle.telemetry.events import Telemetry
@@ -79,6 +81,15 @@ def test_metrics_are_prometheus_text() -> None:
     assert status == 200
     assert headers["Content-Type"].startswith("text/plain; version=0.0.4")
     assert "process_resident_memory_bytes " in body
+
+
+def test_the_tokens_file_is_read_for_a_bearer_alone(tmp_path: Path) -> None:
+    token = Secret("old", str(tmp_path / "token"))
+    (tmp_path / "token").write_text("new")
+    pages = HttpPages(well(), token)
+    assert [pages.at("/metrics", asks).status for asks in ("", "Basic new", "new")] == [401, 401, 401]
+    assert token.text == "old"
+    assert [pages.at("/metrics", asks).status for asks in ("Bearer old", "bearer new")] == [401, 200]
 
 
 def test_what_is_wrong_is_said_in_one_line() -> None:

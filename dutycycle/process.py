@@ -125,20 +125,29 @@ def temporary_folder() -> "Iterator[Path]":
     from pathlib import Path
     from tempfile import TemporaryDirectory
 
+    alarm_before: object = None
+    is_asked = False
+
     def leave(*_: object) -> None:
-        # Raised inside of a ``__del__`` or an import it is ignored at times: until it was heard, once more.
+        nonlocal alarm_before, is_asked
+        if not is_asked:
+            # Raised inside of a ``__del__`` or an import it is ignored at times: once more until heard.
+            is_asked, alarm_before = True, signal.signal(signal.SIGALRM, leave)
         signal.setitimer(signal.ITIMER_REAL, _HEARD_S)
         if not isinstance(sys.exception(), SystemExit):
             sys.exit(128 + signal.SIGTERM)
 
-    before = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGALRM)}
+    term_before = signal.signal(signal.SIGTERM, leave)
     try:
         with TemporaryDirectory(prefix="dutycycle-") as folder:
             yield Path(folder)
+        if is_asked:
+            sys.exit(128 + signal.SIGTERM)
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        if is_asked:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, alarm_before)  # type: ignore[arg-type]
+        signal.signal(signal.SIGTERM, term_before)
 
 
 def die_with_parent(environ: Mapping[str, str]) -> None:

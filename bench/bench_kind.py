@@ -19,11 +19,11 @@ from streams.operators.workload.channels import (
     SPAN_MS,
     SPAN_S,
     codes_to_text,
-    quantize,
 )
 from streams.operators.workload.join import JoinedSpan
 from streams.operators.workload.recent_minutes import Prices, RecentMinutes
 from streams.operators.workload.rules.rightsizing import with_sizes
+from tests.support.streams.codes import quantize
 
 START_MS = 1_700_000_000_000
 EDGES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0001)

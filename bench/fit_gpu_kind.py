@@ -18,12 +18,12 @@ from streams.operators.workload.channels import (
     NVML_CHANNELS,
     SPAN_S,
     dequantize,
-    quantize,
 )
 from streams.operators.workload.kinds import gpu_classifier, gpu_weights
 from streams.operators.workload.kinds.features import features
 from streams.operators.workload.kinds.gpu_features import GPU_NAMES, gpu_features
 from streams.operators.workload.kinds.history import GpuHistory
+from tests.support.streams.codes import quantize
 
 SEEDS, CALIBRATION = range(90), range(90, 120)
 ENDS = (20, 30, 40, 60, 90, 120, 180, 240, 300, 450, 600, 900, 1200, 1500, 1800)

@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from bench.generators_jobs import KINDS, TUNED, Floats, Pod, pod
-from streams.operators.workload.channels import CGROUP_CHANNELS, NVML_CHANNELS, dequantize, quantize
+from streams.operators.workload.channels import CGROUP_CHANNELS, NVML_CHANNELS, dequantize
 from streams.operators.workload.kinds import classifier_weights
 from streams.operators.workload.kinds.features import NAMES, features
+from tests.support.streams.codes import quantize
 
 Ints = npt.NDArray[np.int64]
 SEEDS, CALIBRATION = range(120), range(120, 160)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streams.compiled import entry, kernel
-from streams.operators.columns.arrays import Floats, Ints
+from streams.operators.columns.arrays import Floats
 
 Codes = npt.NDArray[np.uint8]
 """Codes by channel and second, newest second last."""
@@ -74,17 +74,11 @@ CODINGS = {
     source: np.array(list(channels.values()), np.int64) for source, channels in SOURCE_CHANNELS.items()
 }
 """How the channels of each source are coded."""
-
-
-def _decoding_table() -> Floats:
-    """Return the value of each code, shape (channels, 256)."""
-    codes = np.arange(256.0)
-    values = np.stack([codes / 2, codes, 2 ** (codes / 10) - 1])
-    values[:, ABSENT_CODE] = np.nan
-    return np.asarray(values[list(CHANNELS.values())])
-
-
-_VALUES = _decoding_table().ravel()
+_CODES = np.arange(256.0)
+_BY_CODING = np.stack([_CODES / 2, _CODES, 2 ** (_CODES / 10) - 1])
+_BY_CODING[:, ABSENT_CODE] = np.nan
+_VALUES = _BY_CODING[list(CHANNELS.values())].ravel()
+"""The value of each code, of one channel after the other."""
 
 
 @kernel
@@ -99,32 +93,14 @@ def code_of(value: float, coding: int) -> int:
     return int(min(max(np.rint(value), 0.0), ABSENT_CODE - 1.0))
 
 
-@entry("uint8[:, ::1](float64[:, ::1], int64[::1])")
-def _quantized(values: Floats, codings: Ints) -> Codes:
-    codes = np.empty(values.shape, np.uint8)
-    for row in range(values.shape[0]):
-        for channel in range(values.shape[1]):
-            codes[row, channel] = code_of(values[row, channel], codings[channel])
-    return codes
-
-
-def quantize(source: str, values: Floats) -> Codes:
-    """Return codes of values, shape (rows, channels of ``source``); NaN is absent."""
-    return _quantized(np.ascontiguousarray(values), CODINGS[source])
-
-
+@entry("float64[:, ::1](uint8[:, :])")
 def dequantize(codes: Codes) -> Floats:
     """Return values of the codes of all ``CHANNELS``, shape (channels, seconds); NaN is absent."""
-    return _dequantized(codes, _VALUES)
-
-
-@entry("float64[:, ::1](uint8[:, :], float64[::1])")
-def _dequantized(codes: Codes, values: Floats) -> Floats:
-    result = np.empty(codes.shape)
+    values = np.empty(codes.shape)
     for channel in range(codes.shape[0]):
         for second in range(codes.shape[1]):
-            result[channel, second] = values[256 * channel + codes[channel, second]]
-    return result
+            values[channel, second] = _VALUES[256 * channel + codes[channel, second]]
+    return values
 
 
 def dequantize_one(channel: str, code: int) -> float:

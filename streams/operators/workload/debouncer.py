@@ -84,8 +84,19 @@ class InsightDebouncer:
         if before is None or now.kind != before.kind:
             if self.kind.count < agreeing:
                 return None
-            if before is not None and before.kind == UNKNOWN_KIND and now.bottleneck == UNKNOWN_BOTTLENECK:
-                now = _still_held_back(now, before)
+            if (
+                before is not None
+                and before.kind == UNKNOWN_KIND
+                and now.bottleneck == UNKNOWN_BOTTLENECK
+                and before.bottleneck not in (IDLE, UNKNOWN_BOTTLENECK)
+            ):
+                # Its kind is told by what it did while that was not known, and so what held it back then does
+                # so until something else is found.
+                evidence = {**before.evidence, **now.evidence}
+                now = replace(
+                    now, bottleneck=before.bottleneck, bottleneck_confidence=before.bottleneck_confidence,
+                    evidence=evidence, advice=advice(before.bottleneck, now.kind, evidence),
+                )  # fmt: skip
             self.published = replace(now, since_ms=self.kind.since_ms)
             return self.published
         is_sure = now.kind == UNKNOWN_KIND or now.confidence >= MIN_CONFIDENCE
@@ -117,15 +128,3 @@ class InsightDebouncer:
         """Begin anew with what nobody knows any more, as published."""
         self.published, self.kind, self.bottleneck = unknown, _Streak(), _Streak()
         return unknown
-
-
-def _still_held_back(now: Assessment, before: Assessment) -> Assessment:
-    """Keep what held back a pod whose kind was not known ``before``: its kind is told by what it did then,
-    and so what held it back then does so until something else is found."""
-    if before.bottleneck in (IDLE, UNKNOWN_BOTTLENECK):
-        return now
-    evidence = {**before.evidence, **now.evidence}
-    return replace(
-        now, bottleneck=before.bottleneck, bottleneck_confidence=before.bottleneck_confidence,
-        evidence=evidence, advice=advice(before.bottleneck, now.kind, evidence),
-    )  # fmt: skip

@@ -24,15 +24,21 @@ def _share(part: float, whole: float) -> float:
 
 
 @kernel
-def _gpus_of(
+def _sum_gpus(
     row: Floats, metrics: int, facts: int, gpus: int, places: Ints, total: Floats, count: Ints
-) -> None:
-    """Sums and counts over GPUs, by column. ``metrics`` and ``facts``: where those of the GPUs begin. A place
-    from ``gpus`` on is a slice, of which only PCIe and what it really does count."""
+) -> tuple[float, float]:
+    """Write sums and counts over GPUs, by column; return how many are idle, and the utilization of the least
+    busy, NaN where none is measured. ``metrics`` and ``facts``: where those of the GPUs begin. A place from
+    ``gpus`` on is a slice, of which only PCIe and what it really does count."""
     total[:], count[:] = 0.0, 0
+    idle = least = np.nan
     for place in places:
         if place == NO_GPU:
             break
+        util = row[metrics + _METRICS * place + _UTIL]
+        if place < gpus and not np.isnan(util):
+            idle = (0.0 if np.isnan(idle) else idle) + (1.0 if util < IDLE_PCT else 0.0)
+            least = util if np.isnan(least) else min(least, util)
         for column in range(_RX if place >= gpus else 0, _METRICS if place >= gpus else _COLUMNS):
             if place >= gpus and _TX < column < _SM:
                 continue
@@ -46,19 +52,6 @@ def _gpus_of(
     for column in range(_COLUMNS):
         if count[column] == 0:
             total[column] = np.nan
-
-
-@kernel
-def _idleness(row: Floats, metrics: int, gpus: int, places: Ints) -> tuple[float, float]:
-    """Return how many GPUs are idle, and the utilization of the least busy; NaN where none is measured."""
-    idle = least = np.nan
-    for place in places:
-        if place == NO_GPU or place >= gpus:
-            break
-        util = row[metrics + _METRICS * place + _UTIL]
-        if not np.isnan(util):
-            idle = (0.0 if np.isnan(idle) else idle) + (1.0 if util < IDLE_PCT else 0.0)
-            least = util if np.isnan(least) else min(least, util)
     return idle, least
 
 
@@ -74,7 +67,7 @@ def nvml_channels(rows: Floats, places: Ints, gpus: int, slices: int, channels: 
         row = rows[tick]
         for pod in range(len(places)):
             mine = row[_POD_METRICS * pod : _POD_METRICS * (pod + 1)]
-            _gpus_of(row, metrics, facts, gpus, places[pod], total, count)
+            idle, least = _sum_gpus(row, metrics, facts, gpus, places[pod], total, count)
             memory = _share(mine[_POD_MEMORY], total[_MEMORY])
             received, sent = total[_RX] / count[_RX], total[_TX] / count[_TX]
             of = channels[tick, pod]
@@ -86,7 +79,7 @@ def nvml_channels(rows: Floats, places: Ints, gpus: int, slices: int, channels: 
             of[5] = min(received, sent) / _KILO if both else np.nan
             of[6] = total[_POWER_CAPPED] / count[_POWER_CAPPED]
             of[7] = total[_HEAT_CAPPED] / count[_HEAT_CAPPED]
-            of[8], of[9] = _idleness(row, metrics, gpus, places[pod])
+            of[8], of[9] = idle, least
             of[10] = mine[_POD_BUSIEST]
             of[11], of[12] = total[_SM] / count[_SM], total[_TENSOR] / count[_TENSOR]
             of[13], of[14] = total[_DRAM] / count[_DRAM], total[_FP32] / count[_FP32]
@@ -136,24 +129,18 @@ def cgroup_channels(rows: Floats, channels: Floats) -> None:
             of[8] = row[-1]
 
 
-@kernel
-def _mean(channels: Floats, seconds: Ints, second: int, pod: int, channel: int) -> float:
-    """Return the mean of the ticks that cover a second; NaN where nothing was measured."""
-    total, count = 0.0, 0
-    for tick in range(len(channels)):
-        value = channels[tick, pod, channel]
-        if seconds[tick, 0] <= second <= seconds[tick, 1] and not np.isnan(value):
-            total += value
-            count += 1
-    return total / count if count else np.nan
-
-
 @entry("void(float64[:, :, ::1], int64[:, ::1], int64[::1], uint8[:, :, ::1])")
 def codes_by_second(channels: Floats, seconds: Ints, codings: Ints, codes: Codes) -> None:
     """Fill ``codes``, shape (pods, channels, seconds), from ticks that cover ``seconds``, the first and the
-    last of each. ``codings``: of the channels."""
+    last of each: of a second the mean of those that cover it. ``codings``: of the channels."""
     for pod in range(codes.shape[0]):
         for channel in range(codes.shape[1]):
             for second in range(codes.shape[2]):
-                mean = _mean(channels, seconds, second, pod, channel)
+                total, count = 0.0, 0
+                for tick in range(len(channels)):
+                    value = channels[tick, pod, channel]
+                    if seconds[tick, 0] <= second <= seconds[tick, 1] and not np.isnan(value):
+                        total += value
+                        count += 1
+                mean = total / count if count else np.nan
                 codes[pod, channel, second] = code_of(mean, codings[channel])

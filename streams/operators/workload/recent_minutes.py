@@ -22,7 +22,6 @@ from streams.operators.workload.channels import (
     IDLE_PCT,
     NVML_CHANNELS,
     SPAN_S,
-    Codes,
     codes_from_text,
     codes_to_text,
     dequantize,
@@ -55,7 +54,7 @@ from streams.operators.workload.rules.finding import UNKNOWN_BOTTLENECK, Finding
 from streams.operators.workload.rules.reported import ReportedSteps
 from streams.operators.workload.rules.rightsizing import Sizer
 from streams.operators.workload.rules.state import StateTracker
-from streams.operators.workload.rules.stats import PodStats, pod_stats, three_digits
+from streams.operators.workload.rules.stats import pod_stats, three_digits
 
 # As far as the features look back (``kinds.features``): a pod's four minutes are 5 kB of state.
 _KEPT_S = 240
@@ -210,8 +209,14 @@ class RecentMinutes:
             self._codes[:_SPLIT, -max((span.end_ms - frozen_ms) // 1000, 1) :] = ABSENT_CODE
         if span.cgroup is not None and span.cgroup.codes is not None:
             self._codes[_SPLIT:, -SPAN_S:] = codes_from_text(span.cgroup.codes, len(CGROUP_CHANNELS))
-        if self._tick_s >= _LONG_TICK_S:  # the first may measure the end of the span before, too
-            _fill_before(self._codes, int(self._tick_s))
+        if self._tick_s >= _LONG_TICK_S:  # the first tick may measure the end of the span before, too
+            for row in self._codes:
+                known = np.flatnonzero(row[-SPAN_S:] != ABSENT_CODE)
+                if known.size:
+                    first = _KEPT_S - SPAN_S + int(known[0])
+                    before = row[max(first - int(self._tick_s), 0) : first]
+                    there = np.flatnonzero(before != ABSENT_CODE)
+                    before[int(there[-1]) + 1 if there.size else 0 :] = row[first]
         self._history.add(self._codes[:, -gap:], seconds // SPAN_S)
         sure = max(((span.gpu.period_confidence or 0.0) - _DOUBTFUL) / (1 - _DOUBTFUL), 0.0)
         kept = 1 - _RHYTHM_RISES if sure > self._rhythm else (1 - _RHYTHM_FADES) ** (gap // SPAN_S)
@@ -274,7 +279,12 @@ class RecentMinutes:
             now = with_steps_inside(now, period_confidence)
         before = self._probabilities
         published = None if self.debouncer.published is None else self.debouncer.published.kind
-        kept = _MEMORY * (1.0 if seen is not None else self._share_of_work_before())
+        kept = _MEMORY
+        if seen is None:
+            # What was thought before there was any work says nothing of its kind: the probabilities of before
+            # count by the share of all work that they had seen.
+            work_before_s, self._work_s = self._work_s, self._history.work_s
+            kept *= min(work_before_s / self._work_s, 1.0) if self._work_s >= LEAST_WORK_S else 1.0
         self._probabilities = now if before is None or now is None else kept * before + (1 - kept) * now
         worked = self._history.worked_s >= _WORKED_S
         if seen is None and not (worked and published in _WORKS) and is_at_rest(values, self._tick_s, gpus):
@@ -292,12 +302,6 @@ class RecentMinutes:
                 return KindEstimate(UNKNOWN_KIND, 1 - kind.confidence)
             return checked_kind(kind, values[_UTIL])
         return checked_kind(checked_loading(choose_kind(self._probabilities, published), seen), values[_UTIL])
-
-    def _share_of_work_before(self) -> float:
-        """Return of the work that was seen by now the share that was by the assessment before: what was
-        thought before there was any says nothing of its kind. 1 as long as there is none."""
-        before_s, self._work_s = self._work_s, self._history.work_s
-        return min(before_s / self._work_s, 1.0) if self._work_s >= LEAST_WORK_S else 1.0
 
     def _follow_idleness(self, span: JoinedSpan, values: Floats, kind: str) -> None:
         """Follow since when no GPU is used, and the energy since. Where utilization is not measured, power
@@ -325,12 +329,19 @@ class RecentMinutes:
             values = values[:, -max((span.end_ms - since_ms) // 1000, SPAN_S) :]
         stats = pod_stats(values, self._anomalies.siblings.held() if self._anomalies else None)
         idle_s = 0 if self._idle_since_ms is None else (span.end_ms - self._idle_since_ms) // 1000
-        finding = _with_idleness(
-            self._bottleneck.find(span.end_ms, stats, kind.kind, gpus), kind.kind, idle_s
-        )
+        finding = self._bottleneck.find(span.end_ms, stats, kind.kind, gpus)
+        # Idleness is judged by its own clock, which goes back further than the statistics.
+        if idle_s >= (_IDLE_S if kind.kind == IDLE else _RESTING_S):
+            finding = Finding(IDLE, min(0.8 + idle_s / 3000, 0.99))
+        elif finding.bottleneck == IDLE:
+            finding = Finding(UNKNOWN_BOTTLENECK, 1.0)
         figures = ({} if stats is None else stats.evidence()) | finding.evidence
         figures |= {} if span.gpu.gpus == 0 else {"gpus": float(gpus)}
-        figures |= _limit_evidence(stats, span.cgroup)
+        limit = None if span.cgroup is None else span.cgroup.mem_limit_bytes
+        # How much of the memory is needed is known after some minutes.
+        used_mb = 0.0 if stats is None else stats.most.get("mem_mb", 0.0)
+        if stats is not None and stats.seconds >= _RESTING_S - SPAN_S and limit and used_mb > 0:
+            figures |= {"mem_limit_used_pct": min(1e8 * used_mb / limit, 100.0), "mem_limit_bytes": limit}
         figures |= reported
         if finding.bottleneck == IDLE:
             figures |= self._waste(idle_s, gpus) | _loaded(values)
@@ -395,40 +406,9 @@ def _frozen_ms(gpu: InsightPart) -> int | None:
     return max(since_ms) if since_ms and len(since_ms) >= (gpu.gpus or 1) else None
 
 
-def _fill_before(codes: Codes, seconds: int) -> None:
-    """Put of each channel the first known value of the last span in the absent seconds before it, too, at
-    most in so many."""
-    for row in codes:
-        known = np.flatnonzero(row[-SPAN_S:] != ABSENT_CODE)
-        if known.size:
-            first = len(row) - SPAN_S + int(known[0])
-            before = row[max(first - seconds, 0) : first]
-            there = np.flatnonzero(before != ABSENT_CODE)
-            before[int(there[-1]) + 1 if there.size else 0 :] = row[first]
-
-
-def _with_idleness(finding: Finding, kind: str, idle_s: int) -> Finding:
-    """Return the finding, but idleness is judged by its own clock, which goes back further than the
-    statistics."""
-    if idle_s >= (_IDLE_S if kind == "idle" else _RESTING_S):
-        return Finding(IDLE, min(0.8 + idle_s / 3000, 0.99))
-    return Finding(UNKNOWN_BOTTLENECK, 1.0) if finding.bottleneck == IDLE else finding
-
-
 def _loaded(values: Floats) -> dict[str, float]:
     """Return what an idle pod keeps in GPU memory, beyond what any program that has opened a GPU does."""
     memory = values[_MEMORY_PCT, -SPAN_S:]
     known = memory[~np.isnan(memory)]
     held = float(known.mean()) if known.size else 0.0
     return {"loaded_mem_pct": held} if held >= _LOADED_PCT else {}
-
-
-def _limit_evidence(stats: PodStats | None, cgroup: InsightPart | None) -> dict[str, float]:
-    """Return the limit of host memory and how much of it is needed, once that is known for some minutes."""
-    limit = None if cgroup is None else cgroup.mem_limit_bytes
-    if stats is None or stats.seconds < _RESTING_S - SPAN_S or not limit:
-        return {}
-    used_mb = stats.most.get("mem_mb", 0.0)
-    if used_mb <= 0:
-        return {}
-    return {"mem_limit_used_pct": min(1e8 * used_mb / limit, 100.0), "mem_limit_bytes": limit}

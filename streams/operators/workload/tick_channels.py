@@ -131,20 +131,18 @@ class NvmlTickChannels(TickChannels):
                     rows[:, at + _POD_BUSIEST] = np.fmax(rows[:, at + _POD_BUSIEST], mine.max(axis=1))
         video = block.values.take(self._video, axis=1).reshape(len(rows), len(_VIDEO), plan.gpus)
         at_video: Bools = np.any(video >= IDLE_PCT, axis=1)
-        if at_video.any():
-            self._keep_from_idleness(rows, util, at_video)
-        return rows
-
-    def _keep_from_idleness(self, rows: Floats, util: Floats, at_video: Bools) -> None:
-        """Count GPUs as used, and no more than that, where their video engines work and no kernel runs: it
-        is of kernels alone that utilization tells. ``at_video``: by tick and GPU, as ``util``."""
+        if not at_video.any():
+            return rows
+        # Where video engines work and no kernel runs, a GPU counts as used, and no more than that: it is of
+        # kernels alone that utilization tells.
         util[at_video & ~(util >= IDLE_PCT)] = IDLE_PCT
-        for pod, (alone, shared) in enumerate(zip(map(list, self._plan.alone), self._shared, strict=True)):
+        for pod, (alone, shared) in enumerate(zip(map(list, plan.alone), self._shared, strict=True)):
             busiest = rows[:, len(POD_GPU_METRICS) * pod + _POD_BUSIEST]
             rests = ~(busiest >= IDLE_PCT)
             # On a GPU of several nobody tells whose video it is.
             busiest[rests & at_video[:, shared].any(axis=1)] = np.nan
             busiest[rests & at_video[:, alone].any(axis=1)] = IDLE_PCT
+        return rows
 
     def _plan_of(self, layout: Layout) -> tuple[RowPlan, list[Series]]:
         uids = _pods_of(layout)

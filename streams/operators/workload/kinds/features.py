@@ -26,8 +26,8 @@ NAMES = (
     "write_recent", "write_most", "write_share", "power_busy", "minutes", "no_cgroup", "no_network",
 )  # fmt: skip
 """In the order of the vector."""
-_UTILIZATION, _MEMORY, _CPU, _TRAFFIC, _POWER = (
-    NAMES.index(name) for name in ("util_recent", "mem_level", "cpu_recent", "rx_follows", "power_busy")
+_UTILIZATION, _MEMORY, _CPU, _POWER = (
+    NAMES.index(name) for name in ("util_recent", "mem_level", "cpu_recent", "power_busy")
 )
 """Where the figures of each function below begin; ``no_cgroup`` and ``no_network`` are the last two."""
 _UTIL_ROW, _COPY_ROW, _POWER_ROW, _GPU_MEMORY_ROW, _HOST_MEMORY_ROW, _CPU_ROW = (
@@ -164,22 +164,21 @@ def _periodicity(util: Floats) -> float:
 
 
 @kernel
-def _rests(busy: Bools) -> tuple[int, int]:
-    """Return the longest run of seconds that are not busy, and the one that lasts until now."""
-    longest = run = 0
-    for is_busy in busy:
-        run = 0 if is_busy else run + 1
-        longest = max(longest, run)
-    return longest, run
-
-
-@kernel
-def _changes(busy: Bools, high: Bools, util: Floats, out: Floats) -> None:
-    """Write into ``out`` how often the GPU starts to work and how regularly, how often it dips, and how noisy
-    it is at work."""
-    starts, count = np.empty(util.size), 0
-    dips, moved, used, before = 0, 0.0, 0, 0.0
+def _utilization(util: Floats, copy: Floats, period_confidence: float, out: Floats) -> None:
+    busy = util >= _BUSY_PCT
+    level = _median(util[busy])
+    out[0], out[1], out[2] = _recent(util) / 100, _avg(util) / 100, _std(util) / 50
+    out[3], out[4], out[5] = _share(util, _BUSY_PCT), _share(util, 90.0), level / 100
+    out[7] = min(_mean_where(copy, busy) / level, 1.0) if busy.any() else 0.0
+    # How often it starts to work and how regularly, how often it dips, how noisy it is at work, and for how
+    # long it rests.
+    high = util >= 0.6 * max(level, _BUSY_PCT)
+    starts, count, dips = np.empty(util.size), 0, 0
+    moved, used, before = 0.0, 0, 0.0
+    longest = rest = 0
     for at in range(util.size):
+        rest = 0 if busy[at] else rest + 1
+        longest = max(longest, rest)
         if at and busy[at] and not busy[at - 1]:
             starts[count] = at
             count += 1
@@ -193,18 +192,7 @@ def _changes(busy: Bools, high: Bools, util: Floats, out: Floats) -> None:
     out[8], out[9] = min(count / minutes, 20.0) / 10, min(dips / minutes, 20.0) / 10
     apart = starts[1:count] - starts[: max(count - 1, 0)]
     out[10] = min(_std(apart) / _avg(apart), 2.0) if apart.size > 2 else 1.0
-
-
-@kernel
-def _utilization(util: Floats, copy: Floats, period_confidence: float, out: Floats) -> None:
-    busy = util >= _BUSY_PCT
-    level = _median(util[busy])
-    out[0], out[1], out[2] = _recent(util) / 100, _avg(util) / 100, _std(util) / 50
-    out[3], out[4], out[5] = _share(util, _BUSY_PCT), _share(util, 90.0), level / 100
-    out[7] = min(_mean_where(copy, busy) / level, 1.0) if busy.any() else 0.0
-    _changes(busy, util >= 0.6 * max(level, _BUSY_PCT), util, out)
-    longest, now = _rests(busy)
-    out[11], out[12] = np.log2(1 + longest) / 8, np.log2(1 + now) / 8
+    out[11], out[12] = np.log2(1 + longest) / 8, np.log2(1 + rest) / 8
     out[13], out[14], out[15] = _follows(util[1:], util[:-1]), _periodicity(util), period_confidence
 
 
@@ -223,22 +211,19 @@ def _memory(memory: Floats, host: Floats, out: Floats) -> None:
 
 
 @kernel
-def _cpu(cpu: Floats, util: Floats, out: Floats) -> None:
+def _host(rows: Floats, util: Floats, out: Floats) -> None:
+    cpu = _filled(rows[_CPU_ROW])
     logs, resting = _logs(cpu), cpu[util < _BUSY_PCT]
     out[0], out[1], out[2] = _recent(logs) / 10, _share(cpu, 20.0), _std(logs) / 3
     out[3] = _follows(util, logs)
     out[4] = np.log2(1 + _median(resting)) / 10 if resting.size else 0.5
-
-
-@kernel
-def _traffic(rows: Floats, util: Floats, out: Floats) -> None:
     rx, tx, read, write = (
         _logs(rows[_RX_ROW]), _logs(rows[_TX_ROW]), _logs(rows[_READ_ROW]), _logs(rows[_WRITE_ROW]),
     )  # fmt: skip
-    out[0], out[1] = _follows(util, rx), _follows(util, tx)
-    out[2], out[3], out[4] = _recent(rx) / 20, _recent(tx) / 20, _std(rx) / 5
-    out[5], out[6] = _recent(read) / 20, _avg(read) / 20
-    out[7], out[8], out[9] = _recent(write) / 20, write.max() / 20, _share(write, 5.0)
+    out[5], out[6] = _follows(util, rx), _follows(util, tx)
+    out[7], out[8], out[9] = _recent(rx) / 20, _recent(tx) / 20, _std(rx) / 5
+    out[10], out[11] = _recent(read) / 20, _avg(read) / 20
+    out[12], out[13], out[14] = _recent(write) / 20, write.max() / 20, _share(write, 5.0)
 
 
 @entry("boolean(float64[:, ::1], float64, float64[::1])")
@@ -257,8 +242,7 @@ def _features(values: Floats, period_confidence: float, out: Floats) -> bool:
     util = _filled(rows[_UTIL_ROW])
     _utilization(util, rows[_COPY_ROW], period_confidence, out[_UTILIZATION:])
     _memory(_filled(rows[_GPU_MEMORY_ROW]), _filled(rows[_HOST_MEMORY_ROW]), out[_MEMORY:])
-    _cpu(_filled(rows[_CPU_ROW]), util, out[_CPU:])
-    _traffic(rows, util, out[_TRAFFIC:])
+    _host(rows, util, out[_CPU:])
     out[_POWER] = _mean_where(rows[_POWER_ROW], util >= _BUSY_PCT) / 100
     out[_POWER + 1] = min(util.size / 240, 1.0)
     out[_POWER + 2], out[_POWER + 3] = _absent(rows[_CPU_ROW]), _absent(rows[_RX_ROW])

@@ -51,7 +51,12 @@ def gpu_features(spans: Floats, tick_s: float, gpus: int, by_second: Floats | No
     known = _known(spans, step)
     if not known.shape[1]:
         return None
-    kept = known[:, _begin(known) :]
+    # Work begins behind the span in which a pod first does half of what it usually does: before, models and
+    # libraries are loaded, and how much of that is in which span hangs on the clock.
+    begin, worked = 0, np.flatnonzero(known[_ROW["most"]] >= _BUSY_PCT)
+    if worked.size and known.shape[1] - worked[0] > _START_SPANS:
+        begin = min(_first_work(known, worked), int(known.shape[1]) - 2) + 1
+    kept = known[:, begin:]
     busy = kept[_ROW["most"]] >= _BUSY_PCT
     seconds = step * SPAN_S
     values_by_name: dict[str, float] = {
@@ -60,7 +65,16 @@ def gpu_features(spans: Floats, tick_s: float, gpus: int, by_second: Floats | No
     values_by_name |= _utilization(kept, busy, max(_RECENT * SPAN_S // seconds, 1))
     values_by_name |= _ranges(kept, busy, gpus) if tick_s <= _SPAN_TICK_S else {}
     values_by_name |= _rests(kept[_ROW["most"]], seconds)
-    values_by_name |= _memory(kept[_ROW["memory"]])
+    memory = kept[_ROW["memory"]]
+    memory = memory[~np.isnan(memory)]
+    if memory.size:
+        values_by_name["mem_level"] = memory[-1] / 100
+    if memory.size > 1:
+        steps = np.diff(memory)
+        values_by_name |= {
+            "mem_moves": float((abs(steps) >= 1).mean()), "mem_span": np.ptp(memory) / 100,
+            "mem_drop": max(-steps.min(), 0.0) / 100,
+        }  # fmt: skip
     values_by_name |= _power(kept, busy, max(_RECENT * SPAN_S // seconds, 1), known[_ROW["power_w"]])
     if known[_ROW["most"], 0] < _IDLE_PCT:  # a server is loaded before it is asked
         values_by_name["begins_loaded"] = known[_ROW["memory"], 0] / 100
@@ -124,16 +138,6 @@ def _known(spans: Floats, step: int) -> Floats:
     return thinned[:, ~np.isnan(thinned[_ROW["mean"]])]
 
 
-def _begin(kept: Floats) -> int:
-    """Tell where a pod's work begins: behind the span in which it first does half of what it usually does.
-    Before, models and libraries are loaded, and how much of that is in which span hangs on the clock. 0 where
-    it was never busy, or has not been for long enough to leave anything out."""
-    busy = np.flatnonzero(kept[_ROW["most"]] >= _BUSY_PCT)
-    if not busy.size or kept.shape[1] - busy[0] <= _START_SPANS:
-        return 0
-    return min(_first_work(kept, busy), int(kept.shape[1]) - 2) + 1
-
-
 def _first_work(kept: Floats, busy: Ints) -> int:
     """Tell in which of the ``busy`` spans utilization comes first to half of what it usually is."""
     work = kept[_ROW["mean"], busy]
@@ -190,20 +194,6 @@ def _rests(most: Floats, seconds: int) -> dict[str, float]:
         "rest_longest": np.log2(1 + longest * seconds) / 11, "rest_now": np.log2(1 + run * seconds) / 11,
         "starts": np.log2(1 + starts / max(hours, 0.1)) / 8,
     }  # fmt: skip
-
-
-def _memory(memory: Floats) -> dict[str, float]:
-    known = memory[~np.isnan(memory)]
-    if not known.size:
-        return {}
-    values_by_name = {"mem_level": known[-1] / 100}
-    if known.size > 1:
-        steps = np.diff(known)
-        values_by_name |= {
-            "mem_moves": float((abs(steps) >= 1).mean()), "mem_span": np.ptp(known) / 100,
-            "mem_drop": max(-steps.min(), 0.0) / 100,
-        }  # fmt: skip
-    return values_by_name
 
 
 def _power(kept: Floats, busy: np.ndarray, recent: int, ever: Floats) -> dict[str, float]:

@@ -19,11 +19,11 @@ from streams.operators.workload.channels import (
     CHANNELS,
     NVML_CHANNELS,
     dequantize,
-    quantize,
 )
 from streams.operators.workload.rules.advice import advice
 from streams.operators.workload.rules.bottleneck import BottleneckFinder, find_bottleneck
 from streams.operators.workload.rules.stats import PodStats, pod_stats, three_digits
+from tests.support.streams.codes import quantize
 from tests.support.targets import slow_after
 
 BUSY = {"gpu_util_pct": 97, "mem_copy_util_pct": 30, "gpu_mem_pct": 80, "power_pct": 80, "cpu_pct": 300}
@@ -49,6 +49,7 @@ SPINNING = (
     | COUNTERS
     | {"tensor_active_pct": 0, "dram_active_pct": 1, "nvlink_mb_per_s": 0.01, "fp32_active_pct": 0}
 )
+
 RANK_THAT_WAITS = SPINS | COUNTERS | {
     "sm_active_pct": 74, "tensor_active_pct": 4, "dram_active_pct": 3, "sm_occupancy_pct": 10,
     "nvlink_mb_per_s": 10, "pcie_kb_per_s": 5e6, "pcie_most_kb_per_s": 6e6,

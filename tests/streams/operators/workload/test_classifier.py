@@ -15,7 +15,6 @@ from streams.operators.workload.channels import (
     codes_from_text,
     codes_to_text,
     dequantize,
-    quantize,
 )
 from streams.operators.workload.kinds import classifier
 from streams.operators.workload.kinds.classifier import (
@@ -28,6 +27,7 @@ from streams.operators.workload.kinds.classifier import (
 from streams.operators.workload.kinds.classifier_weights import KNOTS, TEMPERATURE, WEIGHTS
 from streams.operators.workload.kinds.features import NAMES, features
 from streams.operators.workload.recent_minutes import Prices, RecentMinutes
+from tests.support.streams.codes import quantize
 
 
 @pytest.mark.parametrize("title", ["fitted", "unseen"])

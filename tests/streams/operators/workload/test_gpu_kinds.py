@@ -15,7 +15,6 @@ from streams.operators.workload.channels import (
     NVML_CHANNELS,
     SPAN_S,
     codes_to_text,
-    quantize,
 )
 from streams.operators.workload.join import JoinedSpan
 from streams.operators.workload.kinds.classifier import WORKLOAD_KINDS
@@ -25,6 +24,7 @@ from streams.operators.workload.kinds.gpu_weights import KNOTS, WEIGHTS
 from streams.operators.workload.kinds.history import ROWS, GpuHistory
 from streams.operators.workload.kinds.rest import is_at_rest, is_unused
 from streams.operators.workload.recent_minutes import Prices, RecentMinutes
+from tests.support.streams.codes import quantize
 
 START_MS = 1_700_000_040_000
 

@@ -28,10 +28,10 @@ from streams.operators.workload.channels import (
     SPAN_MS,
     SPAN_S,
     codes_to_text,
-    quantize,
 )
 from streams.state.codec import from_bytes, to_bytes
 from streams.topology import stages
+from tests.support.streams.codes import quantize
 from tests.support.targets import slow_after
 
 START_MS = 1_700_000_000_000

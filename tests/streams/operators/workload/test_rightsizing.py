@@ -19,10 +19,10 @@ from streams.operators.workload.channels import (
     SPAN_MS,
     SPAN_S,
     Codes,
-    quantize,
 )
 from streams.operators.workload.rules.bottleneck import Assessment
 from streams.operators.workload.rules.rightsizing import MIN_SPANS, Size, Sizer, with_sizes
+from tests.support.streams.codes import quantize
 
 GIB = 2.0**30
 PUBLISHED = Assessment(

@@ -38,7 +38,19 @@ def run_service(run: Run, name: str, settings: Settings, limits: StallLimits | N
         telemetry.status.ready["end"] = lambda: "asked to stop" if stop.is_set() else None
         async with serving(settings, name, telemetry, elsewhere=PARENT_VARIABLE in os.environ):
             await run(settings, telemetry, stop)
-        status = _outcome(telemetry, settings) if PARENT_VARIABLE in os.environ else 0
+        status, why = 0, None
+        if PARENT_VARIABLE in os.environ:  # what is away, and how to mend it
+            away = {event: detail for (event, _), detail in telemetry.conditions.items()}
+            if BROKER_UNREACHABLE.name in away:  # the same words of each child
+                broker = f"DUTYCYCLE_BROKER={settings.broker}"
+                why = f"the broker is away: {broker}: start it, or give another --broker"
+            elif SINK_AWAY.name in away:
+                why = away[SINK_AWAY.name].removesuffix("; trying again")
+            if why is not None:
+                print(f"dutycycle: {why}", file=sys.stderr, flush=True)  # noqa: T201
+                status = 1
+            elif telemetry.status.waiting:
+                status = NOT_BEGUN
         if telemetry.status.hangs:
             _LOG.info("%s: stopped, but for a thread: leaving", name)
             logging.shutdown()
@@ -46,17 +58,3 @@ def run_service(run: Run, name: str, settings: Settings, limits: StallLimits | N
         return status
 
     return asyncio.run(main())
-
-
-def _outcome(telemetry: Telemetry, settings: Settings) -> int:
-    """Return the exit status of a child of ``dutycycle up``; says on stderr what is away, and how to mend
-    it."""
-    away = {event: detail for (event, _), detail in telemetry.conditions.items()}
-    if BROKER_UNREACHABLE.name in away:  # the same words of each child
-        why = f"the broker is away: DUTYCYCLE_BROKER={settings.broker}: start it, or give another --broker"
-    elif SINK_AWAY.name in away:
-        why = away[SINK_AWAY.name].removesuffix("; trying again")
-    else:
-        return NOT_BEGUN if telemetry.status.waiting else 0
-    print(f"dutycycle: {why}", file=sys.stderr, flush=True)  # noqa: T201
-    return 1

@@ -186,7 +186,13 @@ def of_job(annotations: Json) -> list[PodOfJobUsage]:
             **_amounts(value, _OF_POD_OF_JOB),
         )
         workers.append(PodOfJobUsage(str(value.get("pod", name)), usage, gpus))
-    return sorted(workers, key=lambda worker: _natural(worker.pod))
+    # ``worker-2`` comes before ``worker-10``.
+    return sorted(
+        workers,
+        key=lambda worker: [
+            (int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", worker.pod)
+        ],
+    )
 
 
 def of_whole_job(annotations: Json) -> MaxUsage:
@@ -253,11 +259,6 @@ def most_of_each(usages: Iterable[MaxUsage]) -> MaxUsage:
     names = [name for name in MaxUsage.__slots__ if name != "gpus"]
     most = {name: highest_of(getattr(usage, name) for usage in every) for name in names}
     return MaxUsage(gpus=sum(usage.gpus for usage in every), **most)
-
-
-def _natural(name: str) -> list[tuple[int, str]]:
-    """Return the key by which ``worker-2`` comes before ``worker-10``."""
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
 def _table(annotations: Json, name: str) -> Json:

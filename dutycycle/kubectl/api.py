@@ -134,23 +134,20 @@ class Api:
         return tuple(kind for kind in kinds if kind.namespaced)
 
     def _ask(self, asking: Coroutine[Any, Any, T], what: str) -> T:
+        """Return the answer. Raises the error that a user reads: ``what`` was wanted, this came instead."""
         try:
             return self._runner.run(asking)
         except KubeError as error:
-            raise self._explained(error, what) from error
-
-    def _explained(self, error: KubeError, what: str) -> KubectlError:
-        """Return the error that a user reads: ``what`` was wanted, and this came instead."""
-        if error.reason == "403" and "cannot impersonate" in error.detail:
-            return KubectlError(f"you may not act as somebody else: {error.detail}")
-        if error.reason == "403":
-            user = _USER.search(error.detail)
-            return ForbiddenError(what, user[0] if user else "")
-        if error.reason == "404":
-            return NotThereError(error.detail)
-        words = explain(error, what, self._server.address)
-        alone = isinstance(error, BusyError) and not error.everything and error.reason.isdecimal()
-        return FailedError(words) if alone else KubectlError(words)
+            if error.reason == "403" and "cannot impersonate" in error.detail:
+                raise KubectlError(f"you may not act as somebody else: {error.detail}") from error
+            if error.reason == "403":
+                user = _USER.search(error.detail)
+                raise ForbiddenError(what, user[0] if user else "") from error
+            if error.reason == "404":
+                raise NotThereError(error.detail) from error
+            words = explain(error, what, self._server.address)
+            alone = isinstance(error, BusyError) and not error.everything and error.reason.isdecimal()
+            raise (FailedError(words) if alone else KubectlError(words)) from error
 
 
 def _pod_row(row: TableRow) -> ListedPod:

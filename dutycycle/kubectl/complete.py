@@ -58,13 +58,8 @@ def _possible(before: Sequence[str], current: str) -> Iterable[str]:
         ]  # fmt: skip
     if given == ["top"]:
         return _KINDS
-    if given == ["health"]:
+    if given == ["health"] or len(given) != (2 if given[0] == "top" else 1):
         return ()
-    return _names(before) if len(given) == (2 if given[0] == "top" else 1) else ()
-
-
-def _names(before: Sequence[str]) -> Iterable[str]:
-    """Return the names that are there."""
     try:
         with redirect_stderr(StringIO()):
             args = parsed([*before, "any"])

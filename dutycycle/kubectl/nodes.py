@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from dutycycle.contract.health.verdict import rank
 from dutycycle.kube.discovery import NODE
-from dutycycle.kube.references import Metadata
 from dutycycle.kubectl import output
 from dutycycle.kubectl.annotations import GpuNow, Json, insights, of_node, of_pod, ours
 from dutycycle.kubectl.api import Api, ForbiddenError, KubectlError, ListedPod
@@ -75,7 +74,19 @@ def show_why_node(api: Api, args: argparse.Namespace) -> None:
         )
     samples = LastSamples.read(api)
     sample = samples.of_node(str(meta["name"]))
-    pods, problem = _pods(api, meta, args.prefix)
+    pods, problem = [], None
+    try:
+        every = api.pods(None)
+    except ForbiddenError as error:
+        problem = str(error)
+    else:
+        carrying = (
+            _PodOfNode(pod, ours(pod.meta.get("annotations"), args.prefix))
+            for pod in every
+            if pod.node == meta["name"] and not pod.has_ended
+        )
+        pods = [pod for pod in carrying if pod.annotations]
+        pods.sort(key=lambda pod: (-(of_pod(pod.annotations).gpu_pct or 0), str(pod)))
     if output.is_data(args.output):
         where = {"kind": NODE.name, "name": meta["name"], "uid": meta["uid"]} | sample.plain()
         listed = (
@@ -94,22 +105,6 @@ def show_why_node(api: Api, args: argparse.Namespace) -> None:
     print(f"node {meta['name']}")  # noqa: T201
     for name, text in (*_lines(annotations, pods, problem), ("last sample", age or f"not known: {reason}")):
         sys.stdout.write(f"  {name:<12} {text}\n")
-
-
-def _pods(api: Api, meta: Metadata, prefix: str) -> tuple[list[_PodOfNode], str | None]:
-    """Give the pods that run on the node, those that use its GPUs most first; or why they cannot be told."""
-    try:
-        every = api.pods(None)
-    except ForbiddenError as error:
-        return [], str(error)
-    pods = [
-        _PodOfNode(pod, ours(pod.meta.get("annotations"), prefix))
-        for pod in every
-        if pod.node == meta["name"] and not pod.has_ended
-    ]
-    pods = [pod for pod in pods if pod.annotations]
-    pods.sort(key=lambda pod: (-(of_pod(pod.annotations).gpu_pct or 0), str(pod)))
-    return pods, None
 
 
 def _lines(annotations: Json, pods: list[_PodOfNode], problem: str | None) -> Iterator[tuple[str, str]]:

@@ -5,7 +5,6 @@ import argparse
 from dutycycle.kubectl import output
 from dutycycle.kubectl.annotations import (
     MaxUsage,
-    PodOfJobUsage,
     counts_of_job,
     insights,
     of_job,
@@ -37,9 +36,15 @@ def show_peaks(api: Api, args: argparse.Namespace) -> None:
         where = {"namespace": args.namespace, "name": job.meta["name"]} | sample.plain()
         emit({"kind": job.kind.name, **where, "annotations": job.annotations}, args.output)
         return
-    rows = [
-        AnswerRow("", worker.pod, cells, worker.usage, {}) for worker in workers for cells in _lines(worker)
-    ]
+    rows = []
+    for worker in workers:
+        usage, rest = worker.usage, _rest(worker.usage)
+        # A line for each GPU; the figures that are the pod's only on the first.
+        lines = [
+            [node, str(index), *_gpu(util, mem_mb), *(rest if number == 0 else [""] * len(rest))]
+            for number, ((node, index), (util, mem_mb)) in enumerate(worker.gpus.items())
+        ] or [[output.DASH, output.DASH, *_gpu(usage.gpu_pct, usage.gpu_mem_mb), *rest]]
+        rows += [AnswerRow("", worker.pod, cells, usage, {}) for cells in lines]
     if len(workers) != 1:
         most = of_whole_job(job.annotations)
         rows.append(
@@ -53,18 +58,6 @@ def show_peaks(api: Api, args: argparse.Namespace) -> None:
     if sample.at_ms is not None:  # these figures outlive the pods: that nothing is sampled any more is usual
         answer.remarks.append(f"last sample: {sample.text(samples.now_ms, ' ago')}")
     print_answer(answer, args.output, headers=not args.no_headers)
-
-
-def _lines(worker: PodOfJobUsage) -> list[list[str]]:
-    """Return a line for each GPU of the pod; the figures that are the pod's only on the first."""
-    rest = _rest(worker.usage)
-    if not worker.gpus:
-        usage = worker.usage
-        return [[output.DASH, output.DASH, *_gpu(usage.gpu_pct, usage.gpu_mem_mb), *rest]]
-    lines = []
-    for number, ((node, index), (util, mem_mb)) in enumerate(worker.gpus.items()):
-        lines.append([node, str(index), *_gpu(util, mem_mb), *(rest if number == 0 else [""] * len(rest))])
-    return lines
 
 
 def _gpu(util: float | None, mem_mb: float | None) -> list[str]:

@@ -37,6 +37,15 @@ from sinks.annotations.core.job import job_summary, job_values
 from sinks.annotations.core.keys import GPU_UNTOUCHED, GPU_UTIL, PODS_SUMMARY, UPDATED
 from sinks.annotations.core.pod import pod_values
 
+_MEANS = {
+    "gpu_util_pct": "GPU",
+    "sm_active_pct": "SM",
+    "tensor_active_pct": "tensor cores",
+    "dram_active_pct": "GPU memory bandwidth",
+    "cpu_util_pct": "CPU",
+    "cpu_throttled_pct": "CPU throttled",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class _AskedSubject:
@@ -79,22 +88,33 @@ def show_why(api: Api, args: argparse.Namespace) -> None:
             "`kubectl dutycycle top pods` shows whether others have some"
         )
     known = insights(subject.annotations)
+    odd, profile = anomaly(subject.annotations), profiled(subject.annotations)
     if output.is_data(args.output):
         where: dict[str, Any] = {"kind": subject.kind, "namespace": subject.namespace, "name": subject.name}
         where |= {"uid": subject.uid, "deleted": subject.is_deleted} | subject.sample.plain()
         not_known = [name for name in INSIGHTS if name not in known]
-        record: dict[str, Any] = {"record": to_plain(subject.record)} if subject.record else {}
-        if odd := anomaly(subject.annotations):
-            record |= {"anomaly": odd}
-        if profile := profiled(subject.annotations):
-            record |= {"profile": profile}
+        record = to_plain(subject.record) if subject.record else None
         where |= {"insight": known, "not_known": not_known, "annotations": subject.annotations}
-        output.emit(where | record, args.output)
+        rest = {"record": record, "anomaly": odd, "profile": profile}
+        output.emit(where | {name: value for name, value in rest.items() if value}, args.output)
         return
     deleted = " (deleted: this is its peak record)" if subject.is_deleted else ""
     print(f"{subject.kind.lower()} {subject.namespace}/{subject.name}{deleted}")  # noqa: T201
-    remark = [subject.remark] if subject.remark else []
-    for line in (*remark, *_figures(subject), *_means(subject.record), *_insights(known, subject)):
+    lines = [subject.remark] if subject.remark else []
+    lines += _figures(subject)
+    if (peaks := subject.record) is not None:  # only records have means, and over which time
+        means = (
+            f"{words} {output.format_percent(peaks.metrics[name].mean)}"
+            for name, words in _MEANS.items()
+            if name in peaks.metrics
+        )
+        length = output.format_age((peaks.last_ms - peaks.first_ms) / 1000)
+        lines.append(f"on average   {', '.join(means)}, over {length}")
+    missing = "not known: peak records do not have it" if subject.is_deleted else "not known yet"
+    lines += [f"{name:<12} {known.get(name, missing)}" for name in INSIGHTS]
+    lines += [f"{'anomaly':<12} {odd}"] if odd else []
+    lines += [f"{'profile':<12} {': '.join(profile.values())}"] if profile else []
+    for line in lines:
         sys.stdout.write(f"  {line}\n")
 
 
@@ -166,44 +186,32 @@ def _figures(subject: _AskedSubject) -> Iterator[str]:
         yield f"pods         {now}{counts.pods_ever}{' ever' * bool(now)}"
         for revision, usage in earlier_revisions(annotations).items():
             yield f"earlier      {revision}: {', '.join(_parts(usage)) or 'nothing was measured'}"
+        silent = "its pods are gone, or a node of theirs has no heartbeat"
     else:
-        yield from _of_processes(annotations)
+        shares = by_process(annotations, GPU_UTIL)
+        if len(shares) > 1:
+            each = (
+                f"{'' if pid is None else f'process {pid} on '}GPU {gpu} {output.format_percent(value)}"
+                for (gpu, pid), value in shares.items()
+            )
+            yield f"of which     {', '.join(each)}"
+        if untouched_h := annotations.get(GPU_UNTOUCHED):
+            yield f"untouched    {untouched_h} GPU-hours held without a process on them"
+        if words := attribution(annotations):
+            yield f"attribution  {', '.join(f'GPU {index} {word}' for index, word in words.items())}"
+        silent = "its node has no heartbeat (only nodes with GPUs have one)"
     if placed := priority(annotations):
         yield f"priority     {placed}"
-    for name, text in outlook(subject.annotations, round(time.time() * 1000)).items():
-        yield f"{name:<12} {text}"
-    for name, text in placement(subject.annotations, subject.node):
-        yield f"{name:<12} {text}"
-    for name, text in trials(subject.annotations):
-        yield f"{name:<12} {text}"
-    yield f"last sample  {_last_sample(subject)}"
-
-
-def _of_processes(annotations: Json) -> Iterator[str]:
-    shares = by_process(annotations, GPU_UTIL)
-    if len(shares) > 1:
-        each = (
-            f"{'' if pid is None else f'process {pid} on '}GPU {gpu} {output.format_percent(value)}"
-            for (gpu, pid), value in shares.items()
-        )
-        yield f"of which     {', '.join(each)}"
-    if untouched_h := annotations.get(GPU_UNTOUCHED):
-        yield f"untouched    {untouched_h} GPU-hours held without a process on them"
-    if words := attribution(annotations):
-        yield f"attribution  {', '.join(f'GPU {index} {word}' for index, word in words.items())}"
-
-
-def _last_sample(subject: _AskedSubject) -> str:
-    """Tell where it is not known, at least of when the figures are."""
     now_ms = round(time.time() * 1000)
+    expected = outlook(annotations, now_ms).items()
+    for name, text in (*expected, *placement(annotations, subject.node), *trials(annotations)):
+        yield f"{name:<12} {text}"
     if subject.sample.at_ms is not None:
-        return subject.sample.text(now_ms, " ago")
-    written = ended(subject.annotations.get(UPDATED))
+        yield f"last sample  {subject.sample.text(now_ms, ' ago')}"
+        return
+    written = ended(annotations.get(UPDATED))
     of = "" if written.at_ms is None else f"; the figures are {output.age_of(written.at_ms, now_ms)} old"
-    reason = "its node has no heartbeat (only nodes with GPUs have one)"
-    if subject.kind != POD.name:
-        reason = "its pods are gone, or a node of theirs has no heartbeat"
-    return f"not known: {subject.problem or reason}{of}"
+    yield f"last sample  not known: {subject.problem or silent}{of}"
 
 
 def _parts(usage: MaxUsage) -> Iterator[str]:
@@ -218,34 +226,6 @@ def _parts(usage: MaxUsage) -> Iterator[str]:
         "disk {} MB/s": output.format_number(usage.disk),
     }
     return (form.format(text) for form, text in figures.items() if text != output.DASH)
-
-
-def _means(record: PodPeaks | JobPeaks | None) -> Iterator[str]:
-    """Yield what only the records have: means, and over which time."""
-    if record is None:
-        return
-    names = {
-        "gpu_util_pct": "GPU", "sm_active_pct": "SM", "tensor_active_pct": "tensor cores",
-        "dram_active_pct": "GPU memory bandwidth", "cpu_util_pct": "CPU",
-        "cpu_throttled_pct": "CPU throttled",
-    }  # fmt: skip
-    means = (
-        f"{words} {output.format_percent(record.metrics[name].mean)}"
-        for name, words in names.items()
-        if name in record.metrics
-    )
-    length = output.format_age((record.last_ms - record.first_ms) / 1000)
-    yield f"on average   {', '.join(means)}, over {length}"
-
-
-def _insights(known: dict[str, str], subject: _AskedSubject) -> Iterator[str]:
-    missing = "not known: peak records do not have it" if subject.is_deleted else "not known yet"
-    for name in INSIGHTS:
-        yield f"{name:<12} {known.get(name, missing)}"
-    if odd := anomaly(subject.annotations):
-        yield f"{'anomaly':<12} {odd}"
-    if profile := profiled(subject.annotations):
-        yield f"{'profile':<12} {': '.join(profile.values())}"
 
 
 def _pod_records(url: str | None, namespace: str, name: str) -> list[PodPeaks]:

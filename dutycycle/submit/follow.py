@@ -21,13 +21,13 @@ _ASKED_ABOUT = 8
 """Of so many pods that wait the events are read."""
 _EXPIRED = "410"
 
-ReadOwner = Callable[[ObjectRef], Awaitable[Metadata | None]]
+ReadOwner = Callable[[ObjectRef], Awaitable[Metadata]]
 
 
 class Owners:
     """Finds to which of the objects ``roots`` (uids) a pod belongs, by the references to its owners.
 
-    ``read``: an owner's metadata, None where it is gone; ``refused``: what may not be read.
+    ``read``: an owner's metadata; ``refused``: what may not be read.
     """
 
     def __init__(self, roots: Collection[str], read: ReadOwner) -> None:
@@ -52,6 +52,8 @@ class Owners:
             except RefusedError as error:  # perhaps of a pod that is not ours
                 self.refused = error.detail
                 self._known[ref.uid] = None
+            except GoneError:
+                self._known[ref.uid] = None
         return self._known[ref.uid]
 
 
@@ -72,7 +74,7 @@ class JobFollower:
         """From a pod to the object that it belongs to."""
         self.away: dict[str, str] = {}
         self._events: dict[str, list[KubeObject]] = {}
-        self._owners = Owners({str(entry.uid) for entry in self.entries}, self._read_owner)
+        self._owners = Owners({str(entry.uid) for entry in self.entries}, lambda ref: server.metadata(ref))
 
     async def run(self) -> None:
         """Follow pods, objects and events until it is cancelled. Raises ``CannotRunError`` for what may not
@@ -126,18 +128,15 @@ class JobFollower:
                 }  # fmt: skip
                 self.away.pop("pods", None)
                 backoff.reset()
-                await self._watch(namespace, version)
+                async with aclosing(self._server.watch(POD, "", version, _WATCH_S, namespace)) as events:
+                    async for event in events:
+                        if event.get("type") in ("ADDED", "MODIFIED", "DELETED"):
+                            await self._take(event["object"])
+                        if event.get("type") == "DELETED":
+                            self.gone.add(event["object"]["metadata"]["uid"])
             except KubeError as error:
                 if error.reason != _EXPIRED:
                     await self._failed("pods", f"watch pods in namespace {namespace}", error, backoff)
-
-    async def _watch(self, namespace: str, version: str) -> None:
-        async with aclosing(self._server.watch(POD, "", version, _WATCH_S, namespace)) as events:
-            async for event in events:
-                if event.get("type") in ("ADDED", "MODIFIED", "DELETED"):
-                    await self._take(event["object"])
-                if event.get("type") == "DELETED":
-                    self.gone.add(event["object"]["metadata"]["uid"])
 
     async def _take(self, pod: KubeObject) -> None:
         uid = pod["metadata"]["uid"]
@@ -192,12 +191,6 @@ class JobFollower:
                     ),
                 )
             await asyncio.sleep(_EVENTS_S)
-
-    async def _read_owner(self, ref: ObjectRef) -> Metadata | None:
-        try:
-            return await self._server.metadata(ref)
-        except GoneError:
-            return None
 
     async def _failed(self, whose: str, what: str, error: KubeError, backoff: Backoff) -> None:
         if isinstance(error, RefusedError):

@@ -93,8 +93,24 @@ class Objects:
     ) -> None:
         """Find what kinds they are, and whether they are there. Makes nothing. Raises ``CannotRunError``."""
         for document in documents:
+            wanted = f"{document.kind} of {document.api_version}"
             try:
-                entry = await self._entry(document, namespace)
+                kind = await self.server.kinds.find(document.api_version, document.kind)
+            except NoKindError as error:
+                raise CannotRunError(f"{document.where}: the cluster has no {wanted}") from error
+            except KubeError as error:
+                raise explained(error, f"look for {document}", self.server) from error
+            if kind.api_version != document.api_version:
+                raise CannotRunError(
+                    f"{document.where}: the cluster has no {wanted}, but one of {kind.api_version}"
+                )
+            if kind.namespaced and namespace and document.namespace and namespace != document.namespace:
+                raise SettingError(
+                    f"--namespace {namespace}: {document.where} is for the namespace {document.namespace}"
+                )
+            in_namespace = document.namespace or namespace or self.server.namespace
+            entry = Entry(document, kind, in_namespace if kind.namespaced else None)
+            try:
                 entry.there_before = await self._read(entry) is not None
             except KubeError as error:
                 raise explained(error, f"look for {document}", self.server) from error
@@ -198,25 +214,6 @@ class Objects:
             if error.reason != "409":
                 raise
             raise CannotRunError(f"{entry} cannot be updated: {error.detail}") from error
-
-    async def _entry(self, document: ManifestDocument, given: str | None) -> Entry:
-        """Find the kind and the namespace of an object; ``given``: that of objects that name none."""
-        wanted = f"{document.kind} of {document.api_version}"
-        try:
-            kind = await self.server.kinds.find(document.api_version, document.kind)
-        except NoKindError as error:
-            raise CannotRunError(f"{document.where}: the cluster has no {wanted}") from error
-        if kind.api_version != document.api_version:
-            raise CannotRunError(
-                f"{document.where}: the cluster has no {wanted}, but one of {kind.api_version}"
-            )
-        if not kind.namespaced:
-            return Entry(document, kind, None)
-        if given and document.namespace and given != document.namespace:
-            raise SettingError(
-                f"--namespace {given}: {document.where} is for the namespace {document.namespace}"
-            )
-        return Entry(document, kind, document.namespace or given or self.server.namespace)
 
     async def _read(self, entry: Entry) -> Metadata | None:
         try:

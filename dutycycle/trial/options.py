@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dutycycle.contract.errors import SettingError
-from dutycycle.contract.settings.parsers import duration
+from dutycycle.contract.settings.parsers import duration, number
 from dutycycle.words import short_duration
 
 _PLACEMENTS = ("packed", "spread")
@@ -115,15 +115,7 @@ def long_enough(text: str) -> float:
     return seconds
 
 
-def gpu_minutes(text: str) -> float:
-    """Return a number above 0. Raises ``ValueError``."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0.0
-    if not 0 < number < 1e9:
-        raise ValueError(f"{text!r}: expected GPU-minutes, such as 60")
-    return number
+gpu_minutes = number(lambda minutes: 0 < minutes < 1e9, "GPU-minutes, such as 60")
 
 
 def goal(text: str) -> str:

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from contextlib import suppress
 
 from dutycycle.cli.main import COMMANDS, build_parser, command_module
 from dutycycle.contract.settings.groups import Settings
@@ -24,7 +25,12 @@ def run(args: argparse.Namespace, _settings: Settings) -> int:
     """Print it. A command that is not installed completes by its name alone."""
     import shtab  # here, not above: --help need not wait for it
 
-    parser = build_parser([command for command in COMMANDS if _is_installed(command)])
+    installed = []
+    for command in COMMANDS:
+        with suppress(ModuleNotFoundError):
+            command_module(command)
+            installed.append(command)
+    parser = build_parser(installed)
     files = {"FILE": shtab.FILE, "TRACE": shtab.FILE, "RUN": shtab.FILE, "DIR": shtab.DIRECTORY}
     for argument in parser.arguments():
         first = str(argument.metavar).partition("|")[0]
@@ -32,11 +38,3 @@ def run(args: argparse.Namespace, _settings: Settings) -> int:
             argument.complete = files[first]  # type: ignore[attr-defined]  # shtab reads it
     sys.stdout.write(shtab.complete(parser, args.shell))
     return 0
-
-
-def _is_installed(name: str) -> bool:
-    try:
-        command_module(name)
-    except ModuleNotFoundError:
-        return False
-    return True

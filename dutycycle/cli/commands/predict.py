@@ -14,7 +14,6 @@ from dutycycle.submit.documents import ManifestDocument, read_documents
 from dutycycle.words import PREDICTED
 from sinks.records.location import default_records_url
 from sinks.records.query import Which, pod_peaks
-from sinks.scheduling.core.intervals import Interval
 
 EXAMPLE = """dutycycle predict job.yaml
 dutycycle predict job.yaml --namespace ml
@@ -86,21 +85,16 @@ def _answers(
         if prediction is None:
             yield answer | {"unknown": f"no pod like it has ended in namespace {pod.namespace}"}
             continue
-        figures = {name: _figure(interval) for name, interval in prediction.figures.items()}
+        figures: dict[str, dict[str, float]] = {}
+        for name, interval in prediction.figures.items():
+            figure: dict[str, float] = {"middle": interval.middle}
+            if interval.coverage:  # it is known which share of runs is in the range
+                figure |= {"low": interval.low, "high": interval.high, "coverage": interval.coverage}
+            figures[name] = figure | {"pods": interval.pods}
         yield answer | {
             "evidence": prediction.evidence(), "pods": prediction.pods, "likeness": prediction.likeness,
             "figures": figures, "ask_for": list(advice(pod, prediction)),
         }  # fmt: skip
-
-
-def _figure(interval: Interval) -> dict[str, float]:
-    """Give the middle of the similar pods; and the range, where it is known which share of runs is in it."""
-    if not interval.coverage:
-        return {"middle": interval.middle, "pods": interval.pods}
-    return {
-        "middle": interval.middle, "low": interval.low, "high": interval.high,
-        "coverage": interval.coverage, "pods": interval.pods,
-    }  # fmt: skip
 
 
 def _lines(answer: Mapping[str, Any]) -> Iterator[str]:

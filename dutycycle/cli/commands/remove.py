@@ -8,7 +8,7 @@ from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.kube.client import Limits
 from dutycycle.kube.errors import GoneError, KubeError
-from dutycycle.kube.objects import ApiServer, connect
+from dutycycle.kube.objects import connect
 from dutycycle.kube.references import ObjectRef
 from dutycycle.words import listed
 from sinks.removal import Removal, remove
@@ -54,25 +54,21 @@ async def _remove(args: argparse.Namespace, settings: Settings) -> Removal:
     server = await connect("on", asked_by="remove", limits=limits, user_agent="dutycycle-remove")
     assert server is not None  # noqa: S101 - "on" finds one, or raises
     try:
+        # Nothing found in a namespace that is not there would read as a success. To the API server one
+        # without a name, as of a variable that is not set, is all of them.
+        if args.namespace == "":
+            raise DutycycleError("--namespace: is empty: name one, or leave the flag out for all")
         if args.namespace is not None:
-            await _check_namespace(server, args.namespace)
+            try:
+                await server.metadata(ObjectRef("v1", "Namespace", args.namespace))
+            except GoneError as error:
+                raise DutycycleError(f"there is no namespace {args.namespace}: see --namespace") from error
+            except KubeError:  # who may not ask for it, or reaches no server, is told by what follows
+                pass
         say = _say if args.dry_run else lambda *_: None  # what is done is counted at the end
         return await remove(server, settings.annotation_prefix, args.namespace, say, dry_run=args.dry_run)
     finally:
         await server.close()
-
-
-async def _check_namespace(server: ApiServer, name: str) -> None:
-    """Raises where there is no such namespace: nothing found in it would read as a success. To the API server
-    one without a name, as of a variable that is not set, is all of them."""
-    if not name:
-        raise DutycycleError("--namespace: is empty: name one, or leave the flag out for all")
-    try:
-        await server.metadata(ObjectRef("v1", "Namespace", name))
-    except GoneError as error:
-        raise DutycycleError(f"there is no namespace {name}: see --namespace") from error
-    except KubeError:  # who may not ask for it, or reaches no server, is told by what follows
-        return
 
 
 def _say(name: str, keys: list[str]) -> None:

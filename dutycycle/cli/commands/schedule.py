@@ -11,6 +11,8 @@ from dutycycle.cli import arguments
 from dutycycle.cli.printing import print_table
 from dutycycle.contract.errors import DutycycleError, SettingError
 from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.settings.parsers import number
+from dutycycle.parser import typed
 from dutycycle.progress import Progress
 from dutycycle.schedule.compare import HEADERS, compare, legend, plain_rows, rows_of
 from dutycycle.schedule.generator import Generator
@@ -60,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--load",
-        type=_load,
+        type=typed(number(lambda load: 0.01 <= load <= 10, "a number from 0.01 to 10, such as 0.9")),
         default=usual.load,
         metavar="X",
         help="of generated arrivals: GPU time asked for over GPU time there is (default: %(default)s)",
@@ -128,16 +130,6 @@ def _workload(args: argparse.Namespace, wrong: Wrong) -> Callable[[int], JobTrac
         summary += f"; {wrong.passed_over} rows of what never ran are passed over"
     print(f"dutycycle: {summary}", file=sys.stderr)  # noqa: T201
     return lambda _: workload
-
-
-def _load(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0.01 <= value <= 10:
-        raise argparse.ArgumentTypeError(f"{text!r}: expected a number from 0.01 to 10, such as 0.9")
-    return value
 
 
 def _seeds(text: str) -> list[int]:

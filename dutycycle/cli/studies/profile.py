@@ -48,7 +48,19 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     if args.pod is not None and settings.broker is None:
         raise SettingError("--pod needs a broker: give --broker kafka://host:9092 or DUTYCYCLE_BROKER")
     with temporary_folder() as folder:
-        file, uid = _file(args, folder)
+        file, uid = Path(args.profile), None
+        if not file.exists():
+            if ":/" not in args.profile:
+                raise DutycycleError(f"{file}: No such file or directory")
+            # here: a file here needs no API server
+            from dutycycle.submit.fetch import PodFile, PodSource, fetch
+
+            place = PodFile.of(args.profile)
+            source = PodSource(args.kubeconfig, args.context, args.container)
+            with StatusLine(every_s=0.5) as status:
+                file, uid = asyncio.run(
+                    fetch(place, source, folder, lambda done: status.show(f"fetching {place}: {done}"))
+                )
         whose = args.pod or (uid if settings.broker is not None else None)
         pod = None
         if whose is not None:
@@ -80,19 +92,3 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         of = f" of job {pod.job.name}" if pod.job is not None else ""
         print(f"published for pod {qualified(pod, pod.name)}{of}", file=sys.stderr)  # noqa: T201
     return 0
-
-
-def _file(args: argparse.Namespace, folder: Path) -> tuple[Path, str | None]:
-    """Return the file, which is first fetched into ``folder`` if it is in a pod; the uid of that pod."""
-    if (there := Path(args.profile)).exists():
-        return there, None
-    if ":/" not in args.profile:
-        raise DutycycleError(f"{there}: No such file or directory")
-    from dutycycle.submit.fetch import PodFile, PodSource, fetch  # here: a file here needs no API server
-
-    place = PodFile.of(args.profile)
-    source = PodSource(args.kubeconfig, args.context, args.container)
-    with StatusLine(every_s=0.5) as status:
-        return asyncio.run(
-            fetch(place, source, folder, lambda done: status.show(f"fetching {place}: {done}"))
-        )

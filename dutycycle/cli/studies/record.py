@@ -51,23 +51,17 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         if getattr(args, name) is not None:
             joined = "does not go with --from-prometheus" if of_prometheus else "needs --from-prometheus"
             raise SettingError(f"{flag} {joined}")
-    return _from_prometheus(args, settings) if of_prometheus else _from_kafka(args, settings)
+    if of_prometheus:
+        if args.format != TRACE:
+            raise SettingError(
+                f"--format {args.format} does not go with --from-prometheus: replay the trace to tables"
+            )
+        settings, past = history.prometheus_of(args, settings), history.range_of(args)
+        from dutycycle.traces.backfill import backfill  # here, not above: --help need not wait for it
 
-
-def _from_prometheus(args: argparse.Namespace, settings: Settings) -> int:
-    if args.format != TRACE:
-        raise SettingError(
-            f"--format {args.format} does not go with --from-prometheus: replay the trace to tables"
+        return backfill(
+            args.out, past, settings, overwrite=args.force, patience_s=args.timeout, partial=args.partial
         )
-    settings, wanted = history.prometheus_of(args, settings), history.range_of(args)
-    from dutycycle.traces.backfill import backfill  # here, not above: --help need not wait for it
-
-    return backfill(
-        args.out, wanted, settings, overwrite=args.force, patience_s=args.timeout, partial=args.partial
-    )
-
-
-def _from_kafka(args: argparse.Namespace, settings: Settings) -> int:
     if settings.broker is None:
         raise SettingError("no broker to record from: give --broker kafka://host:9092 or DUTYCYCLE_BROKER")
     now_ms = time.time_ns() // 1_000_000

@@ -4,6 +4,7 @@ trace back into Kafka."""
 import argparse
 import os
 import sys
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ from dutycycle.cli import arguments
 from dutycycle.cli.garbage import collect_rarely
 from dutycycle.contract.errors import SettingError
 from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.settings.parsers import number
 from dutycycle.experiments.knobs import assignment, grid, help_lines, with_values
+from dutycycle.parser import typed
 from dutycycle.tables.writer import TRACE
 
 EXAMPLE = """dutycycle replay day.jsonl.zst --out derived.jsonl.zst --records sqlite:///day.db
@@ -46,7 +49,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="read all first, and take it in the order of time: for a trace that is not in it",
     )  # fmt: skip
     parser.add_argument("--quiet", action="store_true", help="show no progress")
-    parser.add_argument("--speed", metavar="N", type=_positive, help="with --broker: N times real time")
+    parser.add_argument(
+        "--speed", metavar="N", help="with --broker: N times real time",
+        type=typed(number(lambda speed: 0 < speed < inf, "a number above 0, such as 10")),
+    )  # fmt: skip
     group = parser.add_argument_group("experiments")
     group.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", dest="given",
@@ -82,16 +88,6 @@ class _ListSettings(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         print(*help_lines(), sep="\n")  # noqa: T201
         parser.exit()
-
-
-def _positive(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r}: expected a number above 0, such as 10")
-    return value
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:

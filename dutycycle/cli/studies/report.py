@@ -58,7 +58,32 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         traces, source, status = args.what, ", ".join(names), 0
     else:
         trace = build.folder_of(args.out) / TRACE
-        place, status = _recorded(args, name, trace, settings)
+        if trace.exists() and not args.force:
+            raise SettingError(
+                f"{trace}: is there already: make the report of it, or read it anew with --force"
+            )
+        if args.from_prometheus is not None:
+            from dutycycle.traces.backfill import backfill
+
+            past_settings, past = history.prometheus_of(args, settings), history.range_of(args)
+            place = str(past_settings.prometheus)
+            trace.parent.mkdir(exist_ok=True)
+            status = backfill(
+                str(trace), past, past_settings,
+                overwrite=args.force, patience_s=args.timeout, partial=args.partial,
+            )  # fmt: skip
+        elif args.step is not None:
+            raise SettingError("--step needs --from-prometheus")
+        elif settings.broker is None:
+            raise SettingError(
+                "give --broker kafka://host:9092 (or DUTYCYCLE_BROKER), or --from-prometheus URL"
+            )
+        else:
+            from dutycycle.traces.extract import ExtractRequest, extract
+
+            place, status = settings.broker, 0
+            wanted = ExtractRequest(name, *history.since_until(args))
+            extract(trace, wanted, settings, overwrite=args.force, timeout_s=args.timeout)
         traces, source = [str(trace)], f"{trace}, read from {place}"
     gathered = build.gather(traces, settings)
     report = build.report_of(
@@ -103,27 +128,3 @@ def _name(args: argparse.Namespace) -> str | None:
                 f"{source}: No such file or directory; for a job or pod of this name add --since 2h"
             )
     return None
-
-
-def _recorded(args: argparse.Namespace, name: str | None, trace: Path, settings: Settings) -> tuple[str, int]:
-    """Write what was kept to ``trace``; where it is from, and 1 where it is not whole."""
-    if trace.exists() and not args.force:
-        raise SettingError(f"{trace}: is there already: make the report of it, or read it anew with --force")
-    if args.from_prometheus is not None:
-        from dutycycle.traces.backfill import backfill
-
-        settings, past = history.prometheus_of(args, settings), history.range_of(args)
-        trace.parent.mkdir(exist_ok=True)
-        status = backfill(
-            str(trace), past, settings, overwrite=args.force, patience_s=args.timeout, partial=args.partial
-        )
-        return str(settings.prometheus), status
-    if args.step is not None:
-        raise SettingError("--step needs --from-prometheus")
-    if settings.broker is None:
-        raise SettingError("give --broker kafka://host:9092 (or DUTYCYCLE_BROKER), or --from-prometheus URL")
-    from dutycycle.traces.extract import ExtractRequest, extract
-
-    wanted = ExtractRequest(name, *history.since_until(args))
-    extract(trace, wanted, settings, overwrite=args.force, timeout_s=args.timeout)
-    return settings.broker, 0

@@ -74,7 +74,21 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         logging.getLogger("dutycycle").setLevel(logging.CRITICAL)
     if files:
         settings = load(os.environ, arguments.given_settings(args))
-        return _on_cluster(args, files, settings)
+        if args.program:
+            raise SettingError(
+                f"run: {args.program[0]!r} after {files[0]}: expected a file that ends with .yaml, .yml or "
+                ".json; before a command of this machine stands --"
+            )
+        if args.nsys:
+            raise SettingError(
+                "--nsys is for a command on this machine; on a cluster let its container run nsys, and read "
+                "the report while it runs: dutycycle profile NAMESPACE/POD:/path"
+            )
+        from dutycycle.submit.run import RunOptions, run_job
+
+        given: dict[str, Any] = {name: getattr(args, name) for name in ("out", "title", *_OF_CLUSTER)}
+        given["timeout_s"] = given.pop("timeout")
+        return run_job(RunOptions(files, **given), settings)
     command = args.program[1:] if args.program[:1] == ["--"] else args.program
     if not command:
         raise SettingError(
@@ -88,21 +102,3 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     from dutycycle.run.run import run_command  # here, not above: --help need not wait for it
 
     return run_command(command, settings, args.out, profiled=args.nsys, title=args.title)
-
-
-def _on_cluster(args: argparse.Namespace, files: list[str], settings: Settings) -> int:
-    if args.program:
-        raise SettingError(
-            f"run: {args.program[0]!r} after {files[0]}: expected a file that ends with .yaml, .yml or "
-            ".json; before a command of this machine stands --"
-        )
-    if args.nsys:
-        raise SettingError(
-            "--nsys is for a command on this machine; on a cluster let its container run nsys, and read the "
-            "report while it runs: dutycycle profile NAMESPACE/POD:/path"
-        )
-    from dutycycle.submit.run import RunOptions, run_job
-
-    given: dict[str, Any] = {name: getattr(args, name) for name in ("out", "title", *_OF_CLUSTER)}
-    given["timeout_s"] = given.pop("timeout")
-    return run_job(RunOptions(files, **given), settings)

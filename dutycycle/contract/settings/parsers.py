@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import ip_network
-from math import inf
+from math import inf, nan
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -121,6 +121,21 @@ def multiple_of_4(low: int, high: int) -> Parser:
         if number % 4:
             raise ValueError(f"expected a multiple of 4, such as {number - number % 4}")
         return number
+
+    return parse
+
+
+def number(fits: Callable[[float], bool], wanted: str) -> Callable[[str], float]:
+    """Return a parser of numbers that ``fits`` takes; ``wanted`` says in its message which these are."""
+
+    def parse(value: str) -> float:
+        try:
+            parsed = float(value)
+        except ValueError:
+            parsed = nan
+        if not fits(parsed):
+            raise ValueError(f"{value!r}: expected {wanted}")
+        return parsed
 
     return parse
 

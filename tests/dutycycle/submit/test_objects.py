@@ -247,11 +247,13 @@ def meta(uid: str, *owners: str) -> Metadata:
 async def test_which_pods_belong_to_the_run(pod: Metadata, root: str | None) -> None:
     above = {"middle": "root", "deep": "middle", "circle": "circle", "root": "root-owner", "other": "else"}
 
-    async def read(ref: ObjectRef) -> Metadata | None:
+    async def read(ref: ObjectRef) -> Metadata:
         if ref.uid == "forbidden":
             raise RefusedError("403", "403: cannot get resource")
         assert ref.uid != "root", "it is known"
-        return meta(str(ref.uid), above[ref.uid]) if ref.uid in above else None
+        if ref.uid not in above:
+            raise GoneError("it is gone")
+        return meta(str(ref.uid), above[ref.uid])
 
     owners = Owners({"root"}, read)
     assert await owners.root_of(pod) == root

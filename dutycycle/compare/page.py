@@ -1,6 +1,6 @@
 """Writes a comparison as one HTML file, in the style of a report."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +9,7 @@ from dutycycle.compare.comparison import NamedRun, verdicts
 from dutycycle.compare.text import NO_DIFFERENCE, heads_of, kind_of, rows_of
 from dutycycle.measures.change import LEAST, SIGMAS
 from dutycycle.measures.figures import TIME_LAYERS
-from dutycycle.report.charts.chart import Chart, Line
+from dutycycle.report.charts.chart import Chart
 from dutycycle.report.charts.plot import color_of, figure_of
 from dutycycle.report.page import Keyed, ServedPage, document, shown_charts
 from dutycycle.traces.frames import mean_of_known
@@ -24,12 +24,18 @@ _NOTES = (
     "“?”: the noise of a run is not known, as it is too short, or its samples are gone.",
     "The noise of a time is that of the pace of its run, for which the use of its GPUs stands.",
 )
+_PLANE = "A dot is a part of a run, or of its cycle. To the right memory is the limit, above tensor cores."
 
 
 def html_of(runs: Sequence[NamedRun], served: ServedPage | None = None) -> str:
     """Return the whole file, or with ``served`` a page of a server."""
     charts = [chart for id_ in _OVERLAID if (chart := _overlaid(runs, id_)) is not None]
-    charts += _planes(runs)
+    # Tensor cores against memory: the dots of each run in its color, of those where both were measured
+    if planes := _charts_of(runs, "gpu-plane"):
+        spots = [
+            replace(dots, name=run.name, color=place) for place, run, chart in planes for dots in chart.spots
+        ]
+        charts.append(replace(planes[0][2], spots=spots, note=_PLANE))
     # Where the time goes, of runs whose GPUs tell: a chart each, as layers cannot be overlaid
     charts += [
         replace(chart, id=f"{chart.id}-{place}", title=f"{chart.title}: {run.name}")
@@ -66,26 +72,14 @@ def _overlaid(runs: Sequence[NamedRun], id_: str) -> Chart | None:
     if not of_runs:
         return None
     kind, first = "fold" if id_ == "cycle" else "since", of_runs[0][2]
-    lines = [
-        replace(_mean(chart.lines), name=run.name, group="", color=place) for place, run, chart in of_runs
-    ]
+    lines = []
+    for place, run, chart in of_runs:
+        # Of the slowest GPUs or machines each value stands until the next.
+        finest = min((line.points for line in chart.lines), key=lambda points: points.step_ms)
+        mean = mean_of_known(np.stack([line.points.means_at(finest.times) for line in chart.lines]))
+        points = replace(finest, mean=mean, low=mean, high=mean, exact=True)
+        lines.append(replace(chart.lines[0], points=points, name=run.name, group="", color=place))
     return Chart(id_, first.title, first.unit, lines, kind=kind, most=first.most)
-
-
-def _planes(runs: Sequence[NamedRun]) -> Iterator[Chart]:
-    """Draw tensor cores against memory: the dots of each run in its color, of those where both were
-    measured."""
-    if of_runs := _charts_of(runs, "gpu-plane"):
-        spots = [
-            replace(spots, name=run.name, color=place)
-            for place, run, chart in of_runs
-            for spots in chart.spots
-        ]
-        first = of_runs[0][2]
-        note = (
-            "A dot is a part of a run, or of its cycle. To the right memory is the limit, above tensor cores."
-        )
-        yield replace(first, spots=spots, note=note)
 
 
 def _charts_of(runs: Sequence[NamedRun], id_: str) -> list[tuple[int, NamedRun, Chart]]:
@@ -95,10 +89,3 @@ def _charts_of(runs: Sequence[NamedRun], id_: str) -> list[tuple[int, NamedRun, 
         for chart in run.report.charts
         if chart.id == id_
     ]
-
-
-def _mean(lines: Sequence[Line]) -> Line:
-    """Return one line for several: of the slowest ones each value stands until the next."""
-    finest = min((line.points for line in lines), key=lambda points: points.step_ms)
-    mean = mean_of_known(np.stack([line.points.means_at(finest.times) for line in lines]))
-    return replace(lines[0], points=replace(finest, mean=mean, low=mean, high=mean, exact=True))

@@ -56,17 +56,12 @@ def encode(record: Any) -> bytes:
         )  # not msgspec's own: they differ in how 1e16 and more are written
     except TypeError as error:
         raise ValueError(f"{type(record).__name__}: {error}") from error
-    if b"null" in data and (path := _first(record, _is_not_finite)) is not None:
+    path = None
+    if b"null" in data:
+        path = _first(record, lambda value: isinstance(value, float) and not isfinite(value))
+    if path is not None:
         raise ValueError(f"{type(record).__name__}{path} is NaN or infinite: leave out what was not measured")
     return bytes(memoryview(data))  # orjson's keeps the buffer it was written into: 4 to 17 kB
-
-
-def _is_not_finite(value: Any) -> bool:
-    return isinstance(value, float) and not isfinite(value)
-
-
-def _is_not_printable(value: Any) -> bool:
-    return isinstance(value, str) and not _printable(value)
 
 
 def _first(value: Any, is_wrong: Callable[[Any], bool]) -> str | None:
@@ -101,7 +96,10 @@ def decode(record_type: type[_R], data: bytes, topic: str) -> _R:
         raise _explained(topic, "Invalid value 0 - at `$.v`")
     # No text but ASCII that can be printed: nothing else, and nothing escaped
     is_plain = data.isascii() and b"\\" not in data and b"\x7f" not in data
-    if not is_plain and (path := _first(record, _is_not_printable)) is not None:
+    path = None
+    if not is_plain:
+        path = _first(record, lambda value: isinstance(value, str) and not _printable(value))
+    if path is not None:
         field = path.removeprefix(".")
         raise DecodeError(topic, field, Reason.SCHEMA, "holds characters that cannot be printed")
     return record

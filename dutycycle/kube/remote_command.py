@@ -4,9 +4,8 @@ channel.
 https://github.com/kubernetes/apimachinery/blob/master/pkg/util/remotecommand/constants.go
 """
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from typing import Any
 
 import orjson
 
@@ -45,18 +44,12 @@ async def output_of(
             elif channel == _ERRORS:
                 stderr = (stderr + content)[:_KEPT]
             elif channel == _STATUS:
-                _check(orjson.loads(content), stderr.decode(errors="replace"))
-                return
+                status = orjson.loads(content)
+                if status.get("status") == "Success":
+                    return
+                causes = (status.get("details") or {}).get("causes") or ()
+                codes = [int(cause["message"]) for cause in causes if cause.get("reason") == "ExitCode"]
+                lines = stderr.decode(errors="replace").strip().splitlines()
+                words = lines[0] if codes and lines else str(status.get("message") or "it failed")
+                raise CommandFailedError(" ".join(words.split())[:300], codes[0] if codes else None)
     raise BusyError("connection", f"{client.access.address}: the connection ended before the command did")
-
-
-def _check(status: Mapping[str, Any], stderr: str) -> None:
-    """Read the ``Status`` object that comes at the end, and what stood on standard error. Raises
-    ``CommandFailedError`` for a command that failed."""
-    if status.get("status") == "Success":
-        return
-    causes = (status.get("details") or {}).get("causes") or ()
-    codes = [int(cause["message"]) for cause in causes if cause.get("reason") == "ExitCode"]
-    lines = stderr.strip().splitlines()
-    words = lines[0] if codes and lines else str(status.get("message") or "it failed")
-    raise CommandFailedError(" ".join(words.split())[:300], codes[0] if codes else None)

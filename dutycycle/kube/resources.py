@@ -64,11 +64,9 @@ def gpu_request(
     most = max([together, *(beside + _gpus(container) for container in starting if not _goes_on(container))])
     if not most and any(map(_may_have_gpus, [*starting, *(spec.get("containers") or ())])):
         return None
-    return most + (claimed or 0) or _annotated_gpus(annotations or {})
-
-
-def _annotated_gpus(annotations: Mapping[str, str]) -> float | None:
-    """Return the parts of GPUs that annotations ask for; None where they ask for memory, or for no number."""
+    if most or claimed:
+        return most + (claimed or 0)
+    annotations = annotations or {}
     fraction, memory = annotations.get(_FRACTION), annotations.get(_GPU_MEMORY)
     if not fraction:
         return None if memory else 0

@@ -27,18 +27,15 @@ def template_of(spec: Mapping[str, Any]) -> TemplateIdentity:
     """Return the hashes of a pod's specification, as a user wrote it or as the API server shows it."""
     containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
     programs = [[container.get("image"), container.get("command") or []] for container in containers]
-    asked = [[container.get("args") or [], _requests(container)] for container in containers]
+    asked = []
+    for container in containers:
+        # What is requested; of what is only limited, the API server makes a request too. As one text for each
+        # amount: the API server shows ``cpu: 8000m`` as ``"8"``, and hashes are of text.
+        resources = container.get("resources") or {}
+        requests = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+        amounts = {name: quantity_text(amount) for name, amount in requests.items()}
+        asked.append([container.get("args") or [], amounts])
     return TemplateIdentity(_hash(programs), _hash([programs, asked]))
-
-
-def _requests(container: Mapping[str, Any]) -> Mapping[str, str]:
-    """Return what is requested; of what is only limited, the API server makes a request too.
-
-    As one text for each amount: the API server shows ``cpu: 8000m`` as ``"8"``, and hashes are of text.
-    """
-    resources = container.get("resources") or {}
-    asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
-    return {name: quantity_text(amount) for name, amount in asked.items()}
 
 
 def _hash(value: Any) -> str:

@@ -16,7 +16,7 @@ from dutycycle.report.facts import joules_text, of_peak, seconds_text
 from dutycycle.report.page import Report
 from dutycycle.report.phases import seconds_by_name
 from dutycycle.report.view import GpuView, HostView
-from dutycycle.traces.frames import Floats, FrameTicks, aligned, mean_of_known, total_of_known
+from dutycycle.traces.frames import Floats, aligned, mean_of_known, total_of_known
 from dutycycle.words import bytes_text, decimal_bytes, short_duration
 
 Better = Literal["less", "more", ""]
@@ -113,24 +113,25 @@ class _GriddedRun:
         for name, value in (("energy_j", energy_j), ("cost", facts.cost if facts.is_cost_whole else None)):
             if value is not None:
                 yield name, Measure(value, None if both is None else value * both)
-        of_cycles = dict(self._of_cycles())
+        spent, of_cycles = seconds_by_name(self._report.phases), dict[str, Measure]()
+        if (period_s := self._period_s) is not None:
+            of_cycles["cycle_s"] = Measure(period_s, _OF_PERIOD * period_s)
+            count = sum(seconds for name, (seconds, _) in spent.items() if name in WORK) / period_s
+            of_cycles["cycles"] = Measure(count, hypot(1.0, count * _OF_PERIOD))
         yield from step_measures(self._report, of_cycles.get("cycle_s"))
         yield from of_cycles.items()
         yield from self._of_gpus()
         yield from self._of_time()
-        yield from self._of_peak()
+        # Tensor use as a share of peak, of models whose peak is known
+        parts = [
+            replace(gpu.ticks, values={"of_peak": of_peak(gpu.ticks, gpu.traced.model)}) for gpu in view.gpus
+        ]
+        line = mean_of_known(aligned(parts, "of_peak", view.first_ms, view.last_ms, self._step_ms))
+        if np.isfinite(line).any():
+            yield "tensor_of_peak_pct", Measure(float(np.nanmean(line)), error_of_mean(self._blocks(line)))
         yield from self._of_machines()
-        for name, (seconds, count) in seconds_by_name(self._report.phases).items():
-            yield f"{name}_phase_s", Measure(seconds, sqrt(2 * count) * max(_EDGE_S, self._tick_s))
-
-    def _of_cycles(self) -> Iterator[tuple[str, Measure]]:
-        if (period_s := self._period_s) is None:
-            return
-        yield "cycle_s", Measure(period_s, _OF_PERIOD * period_s)
-        spent = seconds_by_name(self._report.phases)
-        worked_s = sum(seconds for name, (seconds, _) in spent.items() if name in WORK)
-        count = worked_s / period_s
-        yield "cycles", Measure(count, hypot(1.0, count * _OF_PERIOD))
+        for name, (seconds, times) in spent.items():
+            yield f"{name}_phase_s", Measure(seconds, sqrt(2 * times) * max(_EDGE_S, self._tick_s))
 
     def _of_gpus(self) -> Iterator[tuple[str, Measure]]:
         gpus = self._view.gpus
@@ -154,16 +155,6 @@ class _GriddedRun:
             line = mean_of_known(aligned(parts, layer, view.first_ms, view.last_ms, self._step_ms))
             yield id_, Measure(float(np.nanmean(line)), error_of_mean(self._blocks(line)))
 
-    def _of_peak(self) -> Iterator[tuple[str, Measure]]:
-        """Yield tensor use as a share of peak, of models whose peak is known."""
-        view = self._view
-        parts = [
-            replace(gpu.ticks, values={"of_peak": of_peak(gpu.ticks, gpu.traced.model)}) for gpu in view.gpus
-        ]
-        line = mean_of_known(aligned(parts, "of_peak", view.first_ms, view.last_ms, self._step_ms))
-        if np.isfinite(line).any():
-            yield "tensor_of_peak_pct", Measure(float(np.nanmean(line)), error_of_mean(self._blocks(line)))
-
     def _of_machines(self) -> Iterator[tuple[str, Measure]]:
         view, of = self._view, self._view.machines
         if (cpu := self._mean(of, "cpu_util_pct", summed=True)) is not None:
@@ -178,7 +169,14 @@ class _GriddedRun:
             ("received_bytes", net, "net_rx_bytes_per_s"),
             ("sent_bytes", net, "net_tx_bytes_per_s"),
         ):
-            total = sum_of_known(_amount(machine.ticks, column) for machine in whose)
+            # What a rate a second came to over a machine's life; while it is not known, it counts with its
+            # mean.
+            amounts = (
+                mean * (machine.ticks.life[1] - machine.ticks.life[0]) / 1000
+                for machine in whose
+                if (mean := machine.ticks.mean(column)) is not None
+            )
+            total = sum_of_known(amounts)
             if total is not None and total >= _LEAST_BYTES:
                 noise = relative_error(self._mean(whose, column, summed=True))
                 yield name, Measure(total, None if noise is None else noise * total)
@@ -207,10 +205,3 @@ class _GriddedRun:
 
     def _blocks(self, values: Floats) -> Floats:
         return blocks_of(values, None if self._period_s is None else self._period_s / self._tick_s)
-
-
-def _amount(ticks: FrameTicks, column: str) -> float | None:
-    """Return how much a rate a second came to over a machine's life; while it is not known, it counts with
-    its mean. None where it was never measured."""
-    mean = ticks.mean(column)
-    return None if mean is None else mean * (ticks.life[1] - ticks.life[0]) / 1000

@@ -35,8 +35,26 @@ def _chart(collected: CollectedSeries, metric: str, subjects: Sequence[str], spa
     lines: list[Line] = []
     dots: list[Dots] = []
     for subject in subjects:
-        lines += _lines(collected, (subject, metric), span, len(subjects) > 1)
-        dots += _forecasts(collected, (subject, metric), span, len(subjects) > 1)
+        place = subject, metric
+        whose = f"{collected.label(subject)}: " if len(subjects) > 1 else ""
+        # What was measured, by the samples or else by the shortest windows
+        windows = collected.windows.get(place)
+        if place in collected.samples:
+            lines += _line(whose.rstrip(": ") or "measured", collected.samples[place], span)
+        elif windows:
+            size_ms = min(windows)
+            lines += _line(f"{whose}mean of {size_ms / 1000:g} s", windows[size_ms], span)
+        # What each forecaster forecast, at the moment that it is about; of very many, some
+        for who, frame in collected.forecasts.get(place, {}).items():
+            ticks = frame.between(*span)
+            count = len(ticks.times)
+            if not count:
+                continue
+            chosen = np.unique(np.linspace(0, count - 1, min(count, POINTS)).round().astype(int))
+            some = f" ({len(chosen)} of {count})" if len(chosen) < count else ""
+            name = f"{whose}{who}, {collected.wanted.horizon_s:g} s ahead{some}"
+            value, low, high = (ticks[column][chosen] for column in BOUNDED)
+            dots.append(Dots(name, 0, Moments(ticks.times[chosen], value, low, high)))
     highs = [*(line.points.high for line in lines), *(dot.points.high for dot in dots)]
     unit, scale = unit_of(unit_of_name(metric).text, [float(np.nanmax(high)) for high in highs])
     cycles = [
@@ -48,41 +66,13 @@ def _chart(collected: CollectedSeries, metric: str, subjects: Sequence[str], spa
         metric.replace("_", "-"),
         metric if len(subjects) > 1 else f"{metric} of {collected.label(subjects[0])}",
         unit,
-        [replace(line, color=place, points=scaled(line.points, scale)) for place, line in enumerate(lines)],
+        [replace(line, color=color, points=scaled(line.points, scale)) for color, line in enumerate(lines)],
         [
-            replace(dot, color=place, points=scaled(dot.points, scale))
-            for place, dot in enumerate(dots, len(lines))
+            replace(dot, color=color, points=scaled(dot.points, scale))
+            for color, dot in enumerate(dots, len(lines))
         ],
         cycle=cycles[0].mark() if cycles else None,
     )  # fmt: skip
-
-
-def _lines(collected: CollectedSeries, place: tuple[str, str], span: _Span, several: bool) -> Iterator[Line]:
-    """Yield what was measured, by the samples or else by the shortest windows."""
-    windows = collected.windows.get(place)
-    whose = f"{collected.label(place[0])}: " if several else ""
-    if place in collected.samples:
-        yield from _line(whose.rstrip(": ") or "measured", collected.samples[place], span)
-    elif windows:
-        size_ms = min(windows)
-        yield from _line(f"{whose}mean of {size_ms / 1000:g} s", windows[size_ms], span)
-
-
-def _forecasts(
-    collected: CollectedSeries, place: tuple[str, str], span: _Span, several: bool
-) -> Iterator[Dots]:
-    """Yield of each forecaster what it forecast, at the moment that it is about; of very many, some."""
-    whose = f"{collected.label(place[0])}: " if several else ""
-    for who, frame in collected.forecasts.get(place, {}).items():
-        ticks = frame.between(*span)
-        count = len(ticks.times)
-        if not count:
-            continue
-        chosen = np.unique(np.linspace(0, count - 1, min(count, POINTS)).round().astype(int))
-        some = f" ({len(chosen)} of {count})" if len(chosen) < count else ""
-        name = f"{whose}{who}, {collected.wanted.horizon_s:g} s ahead{some}"
-        value, low, high = (ticks[column][chosen] for column in BOUNDED)
-        yield Dots(name, 0, Moments(ticks.times[chosen], value, low, high))
 
 
 def _line(name: str, frame: Frame, span: _Span) -> Iterator[Line]:

@@ -1,10 +1,11 @@
 """Finds what a picture is made of: traces and folders, and whom a name means in them."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.records.pods import Pod
 from dutycycle.plot.collected import KINDS, CollectedSeries, Wanted
 from dutycycle.plot.from_tables import pods_in, read_tables
 from dutycycle.plot.from_traces import pods_of, read_traces
@@ -55,38 +56,30 @@ def _trace_in(folder: Path) -> Path:
 def read(
     sources: Sources, wanted: Wanted, prefix: str, progress: Callable[[int], None] = lambda _: None
 ) -> tuple[CollectedSeries, int]:
-    """Return what is in them, and how many records could not be used. Raises ``DutycycleError``."""
-    collected = CollectedSeries(
-        replace(wanted, subjects=_resolved(sources, wanted.subjects, prefix, progress))
-    )
+    """Return what is in them, and how many records could not be used. Raises ``DutycycleError``.
+
+    A wanted subject is a key, or the name of a job, which stands for its pods, or of a pod. A job or pod may
+    be named after its samples, so that the traces are read for the names first.
+    """
+    keys = [subject for subject in wanted.subjects if subject.startswith(KINDS) or "*" in subject]
+    names = [subject for subject in wanted.subjects if subject not in keys]
+    pods: list[Pod] = []
+    if names:
+        if "-" in sources.traces:
+            raise DutycycleError(
+                f"no subject {names[0]}: standard input is read once: give a key, such as pod/UID"
+            )
+        pods += pods_of(sources.traces, prefix, progress)
+        pods += [pod for folder in sources.tables for pod in pods_in(folder)]
+        if not pods:
+            raise DutycycleError(
+                f"no subject {names[0]}: no pod is named here; keys begin with {', '.join(KINDS)}"
+            )
+    for name in names:
+        chosen = subject_of(pods, job=name, pod=name, where="what was read")
+        keys += [f"pod/{pod.uid}" for pod in chosen.pods]
+    collected = CollectedSeries(replace(wanted, subjects=keys))
     unusable = read_traces(sources.traces, prefix, collected, progress)
     for folder in sources.tables:
         read_tables(folder, collected, progress)
     return collected, unusable
-
-
-def _resolved(
-    sources: Sources, subjects: Collection[str], prefix: str, progress: Callable[[int], None]
-) -> list[str]:
-    """Return the keys of the subjects: a name is that of a job, which stands for its pods, or of a pod.
-
-    A job or pod may be named after its samples, so that the traces are read for the names first.
-    """
-    keys = [subject for subject in subjects if subject.startswith(KINDS) or "*" in subject]
-    names = [subject for subject in subjects if subject not in keys]
-    if not names:
-        return keys
-    if "-" in sources.traces:
-        raise DutycycleError(
-            f"no subject {names[0]}: standard input is read once: give a key, such as pod/UID"
-        )
-    pods = [*pods_of(sources.traces, prefix, progress)]
-    pods += [pod for folder in sources.tables for pod in pods_in(folder)]
-    if not pods:
-        raise DutycycleError(
-            f"no subject {names[0]}: no pod is named here; keys begin with {', '.join(KINDS)}"
-        )
-    for name in names:
-        chosen = subject_of(pods, job=name, pod=name, where="what was read")
-        keys += [f"pod/{pod.uid}" for pod in chosen.pods]
-    return keys

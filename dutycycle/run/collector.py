@@ -58,35 +58,33 @@ class CommandCollector:
                 pod = replace(pod, phase=phase, finished_ms=tick.ts_ms)
             out.append(_outgoing("pods", pod.uid, pod, tick))
             self._named = True
+        host = self._host.read()
+        pods: tuple[PodCgroup, ...] = ()
+        use = self._tree.read() if self._ended is None else None
+        self.pids = use.pids if use else frozenset()
+        # Of one that has ended the kernel's own sums: also of processes that no tick has seen
+        counted = self._ended or use
+        if counted is not None:
+            # Rates are over the time between ticks, which records carry: their sum is what the kernel says,
+            # however late a loaded machine reads.
+            now_s, cpu_s = tick.monotonic_s, counted.cpu_s
+            cpu = self._cpu.per_s(None if cpu_s is None else round(cpu_s * 1e9), now_s)
+            container = Container(
+                id=_CONTAINER, cpu_util_pct=rounded_pct(None if cpu is None else cpu / 1e7),
+                mem_used_bytes=use.mem_bytes if use else None,
+                io_read_bytes_per_s=rounded(self._read.per_s(counted.read_bytes, now_s)),
+                io_write_bytes_per_s=rounded(self._written.per_s(counted.written_bytes, now_s)),
+            )  # fmt: skip
+            pods = (PodCgroup(uid=self._pod.uid, containers=(container,)),)
         sample = CgroupSample(
             node=tick.node, collector=tick.collector, seq=tick.seq, ts_ms=tick.ts_ms,
-            interval_ms=tick.interval_ms, host=self._host.read(), pods=self._pods(tick.monotonic_s),
+            interval_ms=tick.interval_ms, host=host, pods=pods,
         )  # fmt: skip
         return [*out, _outgoing("cgroup-samples", tick.node, sample, tick)]
 
     def close(self) -> None:
         """Close the files of the host."""
         self._host.close()
-
-    def _pods(self, now: float) -> tuple[PodCgroup, ...]:
-        """Read the tree. Rates are over the time between ticks, which records carry: their sum is what the
-        kernel says, however late a loaded machine reads."""
-        use = self._tree.read() if self._ended is None else None
-        self.pids = use.pids if use else frozenset()
-
-        # Of one that has ended the kernel's own sums: also of processes that no tick has seen
-        counted = self._ended or use
-        if counted is None:
-            return ()
-        cpu_s, read, written = counted.cpu_s, counted.read_bytes, counted.written_bytes
-        cpu = self._cpu.per_s(None if cpu_s is None else round(cpu_s * 1e9), now)
-        container = Container(
-            id=_CONTAINER, cpu_util_pct=rounded_pct(None if cpu is None else cpu / 1e7),
-            mem_used_bytes=use.mem_bytes if use else None,
-            io_read_bytes_per_s=rounded(self._read.per_s(read, now)),
-            io_write_bytes_per_s=rounded(self._written.per_s(written, now)),
-        )  # fmt: skip
-        return (PodCgroup(uid=self._pod.uid, containers=(container,)),)
 
 
 def _outgoing(topic: str, key: str, record: Pod | CgroupSample, tick: Tick) -> Outgoing:

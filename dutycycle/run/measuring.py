@@ -49,22 +49,20 @@ class Measuring:
         self._own = CommandCollector(self.pod, ProcessTree(os.getpid()))
         whose = OfCommand(self._own, self.pod.uid)
         nvml = NvmlCollector(self.telemetry, whose, allocations=given_gpus(self.pod, os.environ))
+        step_socket = None
+        try:
+            step_socket = StepSocket(steps, self.telemetry, whose)
+        except OSError as error:
+            self._failed("steps", error)
         process = ProcessCollector(
             self.telemetry, whose, lambda: nvml.pids & self._own.pids, others=lambda: self._own.pids,
-            steps=self._step_socket(steps, whose), first_s=_SOON_S,
+            steps=step_socket, first_s=_SOON_S,
         )  # fmt: skip
         self._collectors: list[Collector] = [self._own, nvml, process]
         self._records: queue.SimpleQueue[Sequence[Outgoing] | None] = queue.SimpleQueue()
         self._stop = threading.Event()
         self._ticking = threading.Thread(target=self._tick_until_stopped, name="ticks", daemon=True)
         self._computing = threading.Thread(target=self._compute, name="stages", daemon=True)
-
-    def _step_socket(self, path: Path, whose: OfCommand) -> StepSocket | None:
-        try:
-            return StepSocket(path, self.telemetry, whose)
-        except OSError as error:
-            self._failed("steps", error)
-            return None
 
     def start(self) -> None:
         """Begin to measure, at once."""

@@ -1,6 +1,7 @@
 """Reads the processes of a command: it, what it started, and what these started, from ``/proc``."""
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,16 +46,25 @@ class ProcessTree:
         pids = self._members({pid: int(fields[_PPID]) for pid, fields in stats.items()})
         if not pids:
             return None
-        memory = [self._memory(pid) for pid in pids]
-        moved = [self._moved(pid) for pid in pids]
-        known = [counters for counters in moved if counters is not None]
+        own = most_shared = 0
+        moved: list[tuple[int, int]] = []
+        for pid in pids:
+            folder = self._proc / str(pid)
+            with suppress(OSError):  # it has ended
+                pages = (folder / "statm").read_text().split()
+                shared = int(pages[2]) * _PAGE  # of a file, or with others
+                own += int(pages[1]) * _PAGE - shared
+                most_shared = max(most_shared, shared)
+            with suppress(OSError):  # what goes from and to disks may not be read
+                counters = dict(line.split(": ") for line in (folder / "io").read_text().splitlines())
+                moved.append((int(counters["read_bytes"]), int(counters["write_bytes"])))
         ticks = sum(sum(map(int, stats[pid][_TIMES])) for pid in pids)
         return TreeUse(
             pids=pids,
             cpu_s=ticks / _TICKS_PER_S,
-            mem_bytes=sum(own for own, _ in memory) + max(shared for _, shared in memory),
-            read_bytes=sum(counters[0] for counters in known) if known else None,
-            written_bytes=sum(counters[1] for counters in known) if known else None,
+            mem_bytes=own + most_shared,
+            read_bytes=sum(read for read, _ in moved) if moved else None,
+            written_bytes=sum(written for _, written in moved) if moved else None,
         )
 
     def holds(self, pid: int) -> bool:
@@ -87,21 +97,3 @@ class ProcessTree:
             pids.add(pid)
             waiting += children.get(pid, ())
         return frozenset(pids)
-
-    def _memory(self, pid: int) -> tuple[int, int]:
-        """Return bytes of its own, and bytes that are of a file or shared; of one that has ended, none."""
-        try:
-            fields = (self._proc / str(pid) / "statm").read_text().split()
-        except OSError:
-            return 0, 0
-        resident, shared = int(fields[1]) * _PAGE, int(fields[2]) * _PAGE
-        return resident - shared, shared
-
-    def _moved(self, pid: int) -> tuple[int, int] | None:
-        """Return bytes read from and written to disks; None where that may not be read."""
-        try:
-            lines = (self._proc / str(pid) / "io").read_text().splitlines()
-        except OSError:
-            return None
-        counters = dict(line.split(": ") for line in lines)
-        return int(counters["read_bytes"]), int(counters["write_bytes"])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from dutycycle.callbacks.reporter import SOCKET
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.settings.groups import Settings
-from dutycycle.run.command import CannotStartError, Command, Ended
+from dutycycle.run.command import CannotStartError, Command
 from dutycycle.run.folder import TRACE, conclude, run_folder, say, say_where
 from dutycycle.run.measuring import Measuring
 from dutycycle.run.nsys import Nsys
@@ -49,20 +49,11 @@ def run_command(
         ended = command.wait()
         lasted, own_s = time.monotonic() - began, _own_cpu_s() - own_before_s
         measuring.stop(ended)
-    _conclude(arguments, ended, lasted, own_s, measuring, settings, folder, nsys, title)
-    return ended.status
-
-
-def _conclude(
-    arguments: Sequence[str], ended: Ended, lasted: float, own_s: float, measuring: Measuring,
-    settings: Settings, folder: Path, nsys: Nsys | None, title: str | None,
-) -> None:  # fmt: skip
-    """Say and write the report after the command has ended: whatever goes wrong now is said, and changes no
-    status."""
+    # Whatever goes wrong from now on is said, and changes no status.
     from dutycycle.run.summary import ended_words, lines_of, notes_of
 
-    typed = " ".join(shlex.join(arguments).split())  # a script after -c has lines
-    for line in lines_of(f"dutycycle: {typed[:100]}", ended, lasted, own_s):
+    shown = " ".join(shlex.join(arguments).split())  # a script after -c has lines
+    for line in lines_of(f"dutycycle: {shown[:100]}", ended, lasted, own_s):
         say(line)
     conditions = list(measuring.telemetry.conditions.values())
     errors = list(measuring.errors)
@@ -88,6 +79,7 @@ def _conclude(
     for line in notes_of(errors, conditions):
         say(line)
     say_where(folder)
+    return ended.status
 
 
 def _own_cpu_s() -> float:

@@ -38,8 +38,20 @@ class Generator:
         """Return the same for the same seed."""
         chance = np.random.default_rng(seed)
         programs = [_program(chance) for _ in range(max(self.jobs // 40, 3))]
-        chosen = _runs(chance, self.jobs, len(programs))
-        durations = np.array([_duration(chance, programs[place].median_s) for place in chosen])
+        # Which program each job is, in the order of arrival: programs come and go, and come in sweeps.
+        chosen: list[int] = []
+        while len(chosen) < self.jobs:
+            newest = max(3, int(len(programs) * (0.1 + 0.9 * len(chosen) / self.jobs)))
+            age = int(min(chance.zipf(1.3) - 1, newest - 1))
+            sweep = int(chance.integers(4, 17)) if chance.random() < 0.06 else 1
+            chosen += [newest - 1 - age] * sweep
+        del chosen[self.jobs :]
+        durations = np.empty(self.jobs)
+        for number, program in enumerate(chosen):
+            whole = programs[program].median_s * float(np.exp(chance.normal(0, _WITHIN)))
+            if chance.random() < _FAILS:
+                whole *= float(chance.uniform(0.01, 0.5))
+            durations[number] = min(max(whole, 10.0), _LONGEST_S)
         gpus = np.array([programs[place].demand.gpus for place in chosen])
         asked = float((durations * gpus).sum())
         span = asked / (self.nodes * self.gpus_per_node * self.load)
@@ -91,21 +103,3 @@ def _program(chance: np.random.Generator) -> _Program:
     return _Program(
         Demand(pods, gpus * WHOLE, round(cpu, 1), round(mem, 1)), template, f"team-{user % 5}", median
     )
-
-
-def _runs(chance: np.random.Generator, jobs: int, programs: int) -> list[int]:
-    """Tell which program each job is, in the order of arrival: programs come and go, and come in sweeps."""
-    chosen: list[int] = []
-    while len(chosen) < jobs:
-        newest = max(3, int(programs * (0.1 + 0.9 * len(chosen) / jobs)))
-        age = int(min(chance.zipf(1.3) - 1, newest - 1))
-        sweep = int(chance.integers(4, 17)) if chance.random() < 0.06 else 1
-        chosen += [newest - 1 - age] * sweep
-    return chosen[:jobs]
-
-
-def _duration(chance: np.random.Generator, median_s: float) -> float:
-    whole = median_s * float(np.exp(chance.normal(0, _WITHIN)))
-    if chance.random() < _FAILS:
-        whole *= float(chance.uniform(0.01, 0.5))
-    return min(max(whole, 10.0), _LONGEST_S)

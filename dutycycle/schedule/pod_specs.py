@@ -54,8 +54,17 @@ def pods_of(
     or what a resource claim asks for. A template counts by itself where none of them makes pods.
     """
     asked = _pods_of(document, namespace, documents)
-    pods = [replace(pod, refused=pod.refused or tuple(_refused_programs(pod.spec))) for pod in asked.pods]
-    return replace(asked, pods=[_with_claims(pod, documents) for pod in pods])
+    pods = []
+    for pod in asked.pods:
+        claimed, note = pod.claimed, pod.note
+        if pod.spec.get("resourceClaims"):
+            try:
+                claimed = claimed_gpus(pod.spec, pod.namespace, documents)
+            except UnknownClaimError as error:
+                note = "; ".join(filter(None, (note, str(error))))
+        refused = pod.refused or tuple(_refused_programs(pod.spec))
+        pods.append(replace(pod, refused=refused, claimed=claimed, note=note))
+    return replace(asked, pods=pods)
 
 
 def _refused_programs(spec: Spec) -> Iterator[str]:
@@ -73,15 +82,6 @@ def _refused_programs(spec: Spec) -> Iterator[str]:
             for part in value if isinstance(value, list) and key != "image" else [value]:
                 if not isinstance(part, str):
                     yield f"{key} of container {container.get('name')}: {part!r} is no text: put it in quotes"
-
-
-def _with_claims(pod: AskedPod, documents: Sequence[ManifestDocument]) -> AskedPod:
-    if not pod.spec.get("resourceClaims"):
-        return pod
-    try:
-        return replace(pod, claimed=claimed_gpus(pod.spec, pod.namespace, documents))
-    except UnknownClaimError as error:
-        return replace(pod, note="; ".join(filter(None, (pod.note, str(error)))))
 
 
 def _pods_of(document: ManifestDocument, namespace: str, documents: Sequence[ManifestDocument]) -> AskedPods:
@@ -186,16 +186,19 @@ def _train_job(spec: Spec, namespace: str, documents: Sequence[ManifestDocument]
         (document for document in documents if (document.kind, document.name) == (kind, name)), None
     )
     if runtime is not None:
-        refused = _refused(trainer, "spec.trainer")
-        pods = [
-            AskedPod(
-                role, namespace, _with_trainer(pod, stated),
-                refused=(*refused, *_refused(pod, f"{runtime}: {role}")),
-            )
-            if is_trainer
-            else AskedPod(role, namespace, pod, refused=_refused(pod, f"{runtime}: {role}"))
-            for role, pod, is_trainer in _of_runtime(runtime.spec)
-        ]  # fmt: skip
+        pods = []
+        for role, pod, is_trainer in _of_runtime(runtime.spec):
+            refused = _refused(pod, f"{runtime}: {role}")
+            if is_trainer:  # what it says goes into the container of its name, or the first
+                names = [_object(container).get("name") for container in pod["containers"]]
+                place = names.index(_TRAINER) if _TRAINER in names else 0
+                containers = [
+                    {**_object(container), **stated} if at == place else container
+                    for at, container in enumerate(pod["containers"])
+                ]
+                pod = {**pod, "containers": containers}
+                refused = (*_refused(trainer, "spec.trainer"), *refused)
+            pods.append(AskedPod(role, namespace, pod, refused=refused))
         return AskedPods(pods, None if pods else f"{runtime.where}: {runtime} has no pod template")
     where = (
         f"its {kind} {name} is not in these files: kubectl get {kind.lower()} {name} -o yaml > runtime.yaml, "
@@ -216,19 +219,6 @@ def _of_runtime(spec: Spec) -> Iterator[tuple[str, Spec, bool]]:
         labels = _object(_object(template.get("metadata")).get("labels"))
         for _, pod, *_ in _specs(template, role, "", annotations={}):
             yield role, pod, labels.get(_STEP, "") == "trainer" or role == _TRAINER
-
-
-def _with_trainer(pod: Spec, stated: Spec) -> Spec:
-    containers = pod["containers"]
-    names = [_object(container).get("name") for container in containers]
-    place = names.index(_TRAINER) if _TRAINER in names else 0
-    return {
-        **pod,
-        "containers": [
-            {**_object(container), **stated} if at == place else container
-            for at, container in enumerate(containers)
-        ],
-    }
 
 
 def _elsewhere(

@@ -177,14 +177,14 @@ class StallDetector:
         while not over.is_set():
             self.beat()
             for watch in self._watches[-1:]:  # none, once the last block has ended
-                reason = next(
-                    (
-                        reason_of_probe
-                        for probe in watch.probes
-                        if (reason_of_probe := _ask(probe)) is not None
-                    ),
-                    None,
-                )
+                reason = None
+                for probe in watch.probes:
+                    try:
+                        reason = probe()
+                    except Exception:  # noqa: BLE001 - other threads change what it looks into; asked again
+                        _LOG.debug("asking a probe", exc_info=True)
+                    if reason is not None:
+                        break
                 if reason is not None and was_bad:
                     watch.end(reason)
                     if not watch.over.wait(self.limits.orderly_s):
@@ -202,14 +202,6 @@ class StallDetector:
     def _loop_blocked(self, most_s: float) -> str | None:
         blocked_s = 0.0 if self._loop_at is None else self._clock() - self._loop_at
         return f"blocked for {blocked_s:.0f} s" if blocked_s > most_s else None
-
-
-def _ask(probe: Probe) -> str | None:
-    try:
-        return probe()
-    except Exception:  # noqa: BLE001 - it looks into what other threads change; it is asked again
-        _LOG.debug("asking a probe", exc_info=True)
-        return None
 
 
 def _say(reason: str) -> None:

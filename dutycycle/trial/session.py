@@ -71,7 +71,11 @@ class TrialSession:
                 why = size.why_never(variant) if size is not None else None
                 if why is None:
                     await self._wait_for_place(running, variant)
-                    why = self._why_not(variant)
+                    cost, left = variant.minutes(self.options.for_s), self._left()
+                    if self.signals.stop.is_set():
+                        why = _STOPPED
+                    elif cost > left:
+                        why = f"left out: {left:.3g} GPU-minutes are left, and it needs {cost:.3g}"
                 if why is not None:
                     self._outcomes[variant.name] = TrialOutcome(variant, why)
                     continue
@@ -101,13 +105,6 @@ class TrialSession:
             running -= done
             for task in done:
                 await task  # raises what ended it
-
-    def _why_not(self, variant: Variant) -> str | None:
-        if self.signals.stop.is_set():
-            return _STOPPED
-        cost = variant.minutes(self.options.for_s)
-        left = self._left()
-        return None if cost <= left else f"left out: {left:.3g} GPU-minutes are left, and it needs {cost:.3g}"
 
     def _left(self) -> float:
         return self.options.budget - self.spent - sum(

@@ -44,8 +44,12 @@ class NewestRecords:
         kind = type(record)
         records = self._records[kind]
         known, ts_ms = records.get(key), _moment_ms(record)
-        if known is not None and _is_late(record, ts_ms, known):
-            return False
+        if known is not None:
+            is_late = type(record) not in _COMPACTED and is_outdated(ts_ms, _moment_ms(known))
+            if isinstance(record, NodePart):
+                is_late = record.since_ms == known.since_ms and ts_ms < known.ts_ms
+            if is_late:
+                return False
         self._heard_ms[kind][key] = heard_ms(ts_ms, self._wall())
         records[key] = record
         return True
@@ -72,9 +76,3 @@ def _moment_ms(record: Any) -> int:
     """Return 0 for identities, which have none."""
     ts_ms: int | None = getattr(record, "end_ms", None)
     return getattr(record, "ts_ms", 0) if ts_ms is None else ts_ms
-
-
-def _is_late(record: Any, ts_ms: int, known: Any) -> bool:
-    if isinstance(record, NodePart):
-        return bool(record.since_ms == known.since_ms) and ts_ms < known.ts_ms
-    return type(record) not in _COMPACTED and is_outdated(ts_ms, _moment_ms(known))

@@ -5,7 +5,7 @@ too. All this is worked out when the GPUs, pods or processes of a node change, a
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -182,14 +182,11 @@ def _users(gpu: Gpu, words: dict[str, str], tallied: dict[str, int]) -> dict[str
     users = {uid: tallied[uid] if word == MEASURED else others for uid, word in words.items()}
     if any(user.pod_uid is None for user in gpu.processes or gpu.allocated or ()):
         users[NOBODY] = THE_REST
-    elif _is_given_to_others(gpu, users):
-        users[NOBODY] = NO_PROCESS
-    return users
-
-
-def _is_given_to_others(gpu: Gpu, users: Collection[str]) -> bool:
-    """Tell whether the GPU was given to a pod, known by its name alone, that is none of ``users``: there are
-    more such names than users of whom no allocation tells the uid."""
+        return users
+    # Pods that are known by their names alone: if there are more of them than users of whom no allocation
+    # tells the uid, the GPU was given to one that is none of the users.
     given = [held for held in gpu.allocated or () if held.mig is None]
     named = {(held.namespace, held.pod) for held in given if held.pod_uid is None}
-    return len(named) > len(set(users) - {held.pod_uid for held in given})
+    if len(named) > len(users.keys() - {held.pod_uid for held in given}):
+        users[NOBODY] = NO_PROCESS
+    return users

@@ -34,21 +34,20 @@ def workload_of(
         raise DutycycleError(f"{path}: has no jobs: is it a trace in the format {form}?")
     trace_jobs = trace_jobs[:most]
     empty, known = Cluster(nodes), dict[Demand, bool]()
-    fitting = [job for job in trace_jobs if _fits(empty, job.demand, known)]
+    fitting = []
+    for job in trace_jobs:
+        demand = job.demand
+        if demand not in known:  # could it start if nothing else ran?
+            pods: list[RunningPod] = []
+            while len(pods) < demand.pods and len(rows := empty.fitting(demand)):
+                pods.append(empty.take(int(rows[0]), demand))
+            for pod in pods:
+                empty.give(pod, demand)
+            known[demand] = len(pods) == demand.pods
+        if known[demand]:
+            fitting.append(job)
     if not fitting:
         raise DutycycleError(f"{path}: none of its {len(trace_jobs)} jobs fits on the {len(nodes)} nodes")
     first = fitting[0].arrival_s
     jobs = [replace(job, arrival_s=job.arrival_s - first) for job in fitting]
     return JobTrace(jobs, nodes, left_out=len(trace_jobs) - len(fitting))
-
-
-def _fits(empty: Cluster, demand: Demand, known: dict[Demand, bool]) -> bool:
-    """Tell whether it could start if nothing else ran. Leaves ``empty`` as it was."""
-    if demand not in known:
-        pods: list[RunningPod] = []
-        while len(pods) < demand.pods and len(rows := empty.fitting(demand)):
-            pods.append(empty.take(int(rows[0]), demand))
-        for pod in pods:
-            empty.give(pod, demand)
-        known[demand] = len(pods) == demand.pods
-    return known[demand]

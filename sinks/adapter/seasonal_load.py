@@ -47,17 +47,13 @@ class SeasonalLoad:
         """
         period_ms = round(period_s * 1000)
         back = max(1, ceil((at_ms + SLOT_MS - known_ms) / period_ms))
-        earlier = [self._at(at_ms - (back + periods_back) * period_ms) for periods_back in range(_PERIODS)]
-        if earlier[0] is None:
-            return None
-        there = [value for value in earlier if value is not None]
+        there = []
+        for number in range(_PERIODS):
+            # The mean of that minute; of one in which nothing was measured, or not all of it was seen, none.
+            slot = (at_ms - (back + number) * period_ms) // SLOT_MS
+            is_seen = max(self._first, self._newest - SLOTS) < slot <= self._newest
+            if is_seen and not isnan(mean := self._sums[slot % SLOTS]):
+                there.append(mean)
+            elif number == 0:
+                return None
         return sum(there) / len(there)
-
-    def _at(self, ms: int) -> float | None:
-        """Return the mean of a minute; None for one in which nothing was measured, or not all of it was
-        seen."""
-        slot = ms // SLOT_MS
-        if not max(self._first, self._newest - SLOTS) < slot <= self._newest:
-            return None
-        mean = self._sums[slot % SLOTS]
-        return None if isnan(mean) else mean

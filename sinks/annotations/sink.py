@@ -247,7 +247,10 @@ class AnnotationSink:
                 self._succeeded(target, written)
 
     async def _failed(self, target: Target, error: KubeError) -> None:
-        is_silence = _is_silence(error)
+        # An answer fails to come, and only answers to others tell that from an API server that is away: it
+        # hangs, or one behind it that serves a kind for it, an aggregated API, is not there (503 without
+        # ``Retry-After``).
+        is_silence = error.reason == "timeout" or (error.reason == "503" and error.retry_after_s is None)
         if not is_silence:
             self._silent = 0
         if isinstance(error, GoneError):
@@ -332,10 +335,3 @@ class AnnotationSink:
         self._failures.pop(target, None)
         self._patches_before.pop(target, None)
         self._told.discard(target)
-
-
-def _is_silence(error: KubeError) -> bool:
-    """Tell whether an answer fails to come that only answers to others tell from an API server that is
-    away: it hangs, or one behind it that serves a kind for it, an aggregated API, is not there (503 without
-    ``Retry-After``)."""
-    return error.reason == "timeout" or (error.reason == "503" and error.retry_after_s is None)

@@ -39,19 +39,19 @@ class WriteRequests:
         encoded = []
         for name, labels, value in samples:
             key = (name, *labels.values())
-            self._series[key] = series = gone.pop(key, b"") or self._encoded(name, labels)
+            series = gone.pop(key, b"")
+            if not series:
+                # Labels are sorted; an empty one is as good as none, and not allowed.
+                every = {**self._common, **labels, "__name__": name}
+                pairs = sorted((label, text) for label, text in every.items() if text)
+                series = b"".join(
+                    _field(1, _field(1, label.encode()) + _field(2, text.encode())) for label, text in pairs
+                )
+            self._series[key] = series
             encoded.append(_with_sample(series, struct.pack("<d", value), moment))
         encoded += [_with_sample(series, STALE, moment) for series in gone.values()]
         parts = (encoded[first : first + _AT_ONCE] for first in range(0, len(encoded), _AT_ONCE))
         return [Request(bytes(cramjam.snappy.compress_raw(b"".join(part))), len(part)) for part in parts]
-
-    def _encoded(self, name: str, labels: Mapping[str, str]) -> bytes:
-        """Return the labels of a series, sorted; an empty one is as good as none, and not allowed."""
-        every = {**self._common, **labels, "__name__": name}
-        pairs = sorted((key, value) for key, value in every.items() if value)
-        return b"".join(
-            _field(1, _field(1, key.encode()) + _field(2, value.encode())) for key, value in pairs
-        )
 
 
 def _with_sample(series: bytes, value: bytes, moment: bytes) -> bytes:

@@ -46,7 +46,28 @@ def roll_up(connection: Connection, keep: Retention) -> int:
     if before is None or until > before:
         connection.execute(delete(rolled_up))
         connection.execute(insert(rolled_up).values(until=until))
-        gone = _make_days(connection, until, before)
+        if before is not None:  # those were moved already: they are repeats
+            connection.execute(delete(usage_hours).where(usage_hours.c.hour < before))
+        hours = table(
+            "usage_costs",
+            *(column(hour_column.name, hour_column.type) for hour_column in usage_hours.c),
+            *map(column, COSTS),
+        )
+        day: ColumnElement[Any] = literal_column(DAY_OF_HOUR[connection.dialect.name])
+        names = ("node", "pod_uid", "gpu")
+        sums = (*USED, *COSTS)
+        query = (
+            select(
+                day.label("day"), *(hours.c[name] for name in names), func.max(hours.c.gpu_model),
+                # The less sure of several, as ``ownership.words`` has it: in the order of the alphabet.
+                func.min(hours.c.attribution), *(func.sum(hours.c[name]) for name in sums),
+            )
+            .where(hours.c.hour < until)
+            .group_by(day, *(hours.c[name] for name in names))
+        )  # fmt: skip
+        columns = ["day", *names, "gpu_model", "attribution", *sums]
+        connection.execute(insert(usage_days).from_select(columns, query))
+        gone = connection.execute(delete(usage_hours).where(usage_hours.c.hour < until)).rowcount
     oldest = written(_day_of(last - timedelta(seconds=keep.days_s)))
     for days in (usage_days, node_peaks):
         gone += connection.execute(delete(days).where(days.c.day < oldest)).rowcount
@@ -55,29 +76,3 @@ def roll_up(connection: Connection, keep: Retention) -> int:
 
 def _day_of(at: datetime) -> datetime:
     return at.replace(hour=0, minute=0, second=0, microsecond=0)
-
-
-def _make_days(connection: Connection, until: str, before: str | None) -> int:
-    """Move the hours before ``until``. Those before ``before`` were moved already: they are repeats."""
-    if before is not None:
-        connection.execute(delete(usage_hours).where(usage_hours.c.hour < before))
-    hours = table(
-        "usage_costs",
-        *(column(hour_column.name, hour_column.type) for hour_column in usage_hours.c),
-        *map(column, COSTS),
-    )
-    day: ColumnElement[Any] = literal_column(DAY_OF_HOUR[connection.dialect.name])
-    names = ("node", "pod_uid", "gpu")
-    sums = (*USED, *COSTS)
-    query = (
-        select(
-            day.label("day"), *(hours.c[name] for name in names), func.max(hours.c.gpu_model),
-            # The less sure of several, as ``ownership.words`` has it: they are in the order of the alphabet.
-            func.min(hours.c.attribution), *(func.sum(hours.c[name]) for name in sums),
-        )
-        .where(hours.c.hour < until)
-        .group_by(day, *(hours.c[name] for name in names))
-    )  # fmt: skip
-    columns = ["day", *names, "gpu_model", "attribution", *sums]
-    connection.execute(insert(usage_days).from_select(columns, query))
-    return connection.execute(delete(usage_hours).where(usage_hours.c.hour < until)).rowcount

@@ -4,7 +4,7 @@ The border to SQLAlchemy: what leaves here is ``RecordsRefusedError`` (at start)
 (try again later) or a list of rows that no later try could write. No message holds a password.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -201,21 +201,36 @@ def _write(connection: Connection, table: str, rows: Sequence[SqlRow]) -> None:
     for row in rows:
         by_key[row.key] = merge(by_key[row.key], row) if row.key in by_key else row
     # Sorted: two writers then lock rows in the same order.
-    others = by_key.keys() - _upsert(connection, table, [by_key[key] for key in sorted(by_key)])
-    if table not in COUNTS:
-        return  # what is stored says more
-    merged = [(stored, merge(stored, by_key[stored.key])) for stored in _stored(connection, table, others)]
-    _update(connection, table, [row for stored, row in merged if row is not stored])
-
-
-def _upsert(connection: Connection, table: str, rows: Sequence[SqlRow]) -> set[Key]:
-    """Write rows, and return the keys that were new, or whose row was covered. The rows of all others are
-    locked from now on."""
+    in_order = [by_key[key] for key in sorted(by_key)]
     dialect = connection.dialect.name
-    statement = _upsert_statement(table, dialect)
-    if dialect == "sqlite":
-        return {tuple(key) for key in connection.execute(statement, [row.values for row in rows])}
-    return {tuple(key) for some in json_arrays(rows) for key in connection.execute(statement, {"rows": some})}
+    parts: Iterable[Any] = [[row.values for row in in_order]]
+    if dialect == "postgresql":
+        parts = ({"rows": part} for part in json_arrays(in_order))
+    # Rows that were new or covered what was there are written; the others are locked from now on.
+    upsert = _upsert_statement(table, dialect)
+    written = {tuple(key) for part in parts for key in connection.execute(upsert, part)}
+    others = by_key.keys() - written
+    if table not in COUNTS or not others:
+        return  # what is stored says more
+    columns, [name] = TABLES[table].c, KEYS[table]
+    read = [
+        cast(selected, Text).label(selected.name) if isinstance(selected.type, Document) else selected
+        for selected in columns
+    ]
+    query = select(*read).where(columns[name].in_([key for (key,) in others]))
+    new: dict[str, Any] = {
+        column.name: bindparam(f"new_{column.name}") for column in columns if column.name != name
+    }
+    changed = []
+    for mapping in connection.execute(query).mappings():
+        stored = SqlRow(table, dict(mapping))
+        row = merge(stored, by_key[stored.key])
+        if row is not stored:
+            values = {f"new_{column_name}": row.values[column_name] for column_name in new}
+            changed.append(values | {"of_key": row.values[name]})
+    if changed:
+        statement = update(TABLES[table]).where(columns[name] == bindparam("of_key"))
+        connection.execute(statement.values(new), changed)
 
 
 @cache
@@ -285,27 +300,3 @@ def _seconds(columns: Any) -> ColumnElement[float]:
 
 def _unnamed(columns: Any) -> ColumnElement[bool]:
     return and_(columns.name == columns.pod_uid, columns.phase == UNNAMED)
-
-
-def _stored(connection: Connection, table: str, keys: Collection[Key]) -> list[SqlRow]:
-    if not keys:
-        return []
-    columns, [name] = TABLES[table].c, KEYS[table]
-    read = [
-        cast(selected, Text).label(selected.name) if isinstance(selected.type, Document) else selected
-        for selected in columns
-    ]
-    query = select(*read).where(columns[name].in_([key for (key,) in keys]))
-    return [SqlRow(table, dict(mapping)) for mapping in connection.execute(query).mappings()]
-
-
-def _update(connection: Connection, table: str, rows: Sequence[SqlRow]) -> None:
-    if not rows:
-        return
-    columns, [key] = TABLES[table].c, KEYS[table]
-    statement = update(TABLES[table]).where(columns[key] == bindparam("of_key"))
-    new: dict[str, Any] = {
-        column.name: bindparam(f"new_{column.name}") for column in columns if column.name != key
-    }
-    values = [{f"new_{name}": row.values[name] for name in new} | {"of_key": row.values[key]} for row in rows]
-    connection.execute(statement.values(new), values)

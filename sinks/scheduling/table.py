@@ -14,7 +14,6 @@ from dutycycle.contract.health.verdict import is_sick
 from dutycycle.contract.metering import HELD_DOWN, heard_ms, with_means
 from dutycycle.contract.records.health import NodeHealth
 from dutycycle.contract.records.samples import CgroupSample, NvmlSample
-from dutycycle.contract.records.samples import Gpu as MeasuredGpu
 from sinks.scheduling.core.node import FIELDS, Floats, NodeGpu, Nodes, gpu_columns
 
 STALE_MS = 60_000
@@ -62,7 +61,21 @@ class NodeTable:
         if count > self._gpus.shape[1]:
             self._gpus = _grown(self._gpus, 1, count)
         ts_ms, uuids = heard_ms(record.ts_ms, self._wall()), [gpu.uuid for gpu in record.gpus]
-        columns, duty = gpu_columns([_gpu(gpu) for gpu in with_means(record).gpus]), FIELDS.index("duty")
+        gpus = []
+        for gpu in with_means(record).gpus:
+            free = None
+            if gpu.mem_total_bytes is not None and gpu.mem_used_bytes is not None:
+                free = max(gpu.mem_total_bytes - gpu.mem_used_bytes, 0.0)
+            gpus.append(
+                NodeGpu(
+                    taken=bool(gpu.processes if gpu.allocated is None else gpu.allocated),
+                    mem_free_bytes=free,
+                    duty=None if gpu.gpu_util_pct is None else gpu.gpu_util_pct / 100,
+                    headroom_c=gpu.temp_margin_c,
+                    throttled=None if gpu.throttle is None else not HELD_DOWN.isdisjoint(gpu.throttle),
+                )
+            )
+        columns, duty = gpu_columns(gpus), FIELDS.index("duty")
         columns[FIELDS.index("period_s")] = [self._periods_s.get((node, uuid), np.nan) for uuid in uuids]
         passed_ms = ts_ms - int(self._at_ms[self.GPUS, row])
         if passed_ms < STALE_MS and self._uuids.get(node) == uuids:
@@ -146,16 +159,3 @@ class NodeTable:
 def _grown(columns: NDArray[_T], axis: int, to: int, empty: float = np.nan) -> NDArray[_T]:
     widths = [(0, to - length if at == axis else 0) for at, length in enumerate(columns.shape)]
     return np.pad(columns, widths, constant_values=empty)
-
-
-def _gpu(gpu: MeasuredGpu) -> NodeGpu:
-    free = None
-    if gpu.mem_total_bytes is not None and gpu.mem_used_bytes is not None:
-        free = max(gpu.mem_total_bytes - gpu.mem_used_bytes, 0.0)
-    return NodeGpu(
-        taken=bool(gpu.processes if gpu.allocated is None else gpu.allocated),
-        mem_free_bytes=free,
-        duty=None if gpu.gpu_util_pct is None else gpu.gpu_util_pct / 100,
-        headroom_c=gpu.temp_margin_c,
-        throttled=None if gpu.throttle is None else not HELD_DOWN.isdisjoint(gpu.throttle),
-    )

@@ -15,7 +15,7 @@ import orjson
 from dutycycle.contract.records.derived import JobPeaks, PodPeaks
 from dutycycle.contract.records.health import NodeHealth
 from dutycycle.contract.records.insights import ProfileVerdict
-from dutycycle.contract.records.parts import JobInsight, NodePart, PodInsight, WorkloadState
+from dutycycle.contract.records.parts import JobInsight, NodePart, PodInsight
 from dutycycle.contract.records.placement import Placement
 from dutycycle.contract.records.samples import NvmlSample
 from dutycycle.contract.units import rfc3339
@@ -116,11 +116,23 @@ class Annotations:
             f"{anomaly.kind}: {anomaly.advice}" if anomaly.advice else anomaly.kind
             for anomaly in insight.anomalies
         )
-        value = {
+        value: dict[str, Any] = {
             keys.KIND: insight.kind, keys.BOTTLENECK: insight.bottleneck, keys.ADVICE: insight.advice,
             keys.ANOMALY: odd or None,
         }  # fmt: skip
-        self._insights[target] = measured(value) | _state_values(record.state)
+        if (state := record.state) is not None:  # what holds of it now
+            value |= {
+                keys.CYCLE_PERIOD: None if state.period_s is None else significant(state.period_s),
+                keys.CYCLE_CONFIDENCE: None if state.confidence is None else number(state.confidence, 2),
+                keys.CYCLE_SOURCE: state.period_source,
+                keys.CYCLE_STEPS: state.cycle_steps,
+                keys.STEPS_PER_S: None if state.steps_per_s is None else significant(state.steps_per_s),
+                keys.SAMPLES_PER_S: None if state.samples_per_s is None else significant(state.samples_per_s),
+                keys.MEM_FULL: None if state.mem_full_ms is None else rfc3339(state.mem_full_ms),
+                keys.GPU_MEM_FULL: None if state.gpu_mem_full_ms is None else rfc3339(state.gpu_mem_full_ms),
+                keys.LEVEL_FORECAST: level_forecast(state.trends or {}),
+            }
+        self._insights[target] = measured(value)
         self._insights.move_to_end(target)
         if len(self._insights) > _MOST_WAITING + len(self._pods) + len(self._jobs):
             self._insights.popitem(last=False)
@@ -244,21 +256,3 @@ def _object(written: str) -> dict[str, Any]:
     except orjson.JSONDecodeError:  # somebody else's hand: there is nothing to learn from it
         return {}
     return parsed if type(parsed) is dict else {}
-
-
-def _state_values(state: WorkloadState | None) -> dict[str, Any]:
-    """Return the plain values of what holds of a pod or job now, by name."""
-    if state is None:
-        return {}
-    value = {
-        keys.CYCLE_PERIOD: None if state.period_s is None else significant(state.period_s),
-        keys.CYCLE_CONFIDENCE: None if state.confidence is None else number(state.confidence, 2),
-        keys.CYCLE_SOURCE: state.period_source,
-        keys.CYCLE_STEPS: state.cycle_steps,
-        keys.STEPS_PER_S: None if state.steps_per_s is None else significant(state.steps_per_s),
-        keys.SAMPLES_PER_S: None if state.samples_per_s is None else significant(state.samples_per_s),
-        keys.MEM_FULL: None if state.mem_full_ms is None else rfc3339(state.mem_full_ms),
-        keys.GPU_MEM_FULL: None if state.gpu_mem_full_ms is None else rfc3339(state.gpu_mem_full_ms),
-        keys.LEVEL_FORECAST: level_forecast(state.trends or {}),
-    }
-    return measured(value)

@@ -72,7 +72,14 @@ class JobView:
     def wanted(self, present: Present, insight: Mapping[str, str]) -> dict[str, str]:
         """Return all that we want on the job, ``insight`` before its pods, within what fits beside
         what is kept there."""
-        chosen = {**insight, **self.plain, **self._chosen(present)}
+        ordered = list(self.pods)  # the most important first
+        if not self.final:
+            # What is there comes first: left out, its older value would stay, and take room all the same.
+            ordered.sort(key=lambda key: key not in present.ours)
+        may_leave = self.final or self.is_unending
+        most = keys.MOST_PODS if may_leave else keys.MOST_PODS - len(self._unrecorded(present))
+        of_pods = {key: self.pods[key] for key in ordered[: max(0, most)]}
+        chosen = {**insight, **self.plain, **of_pods}
         taken = present.others_bytes + size_of(self._stays(present, chosen))
         kept = keep_what_fits(chosen.items(), taken)
         if self.pods.keys() <= kept.keys() and not self.hidden:
@@ -89,16 +96,6 @@ class JobView:
             return frozenset()
         mine = (self.pods.keys() & present.ours.keys()) | self._unrecorded(present)
         return frozenset(mine - wanted.keys())
-
-    def _chosen(self, present: Present) -> dict[str, str]:
-        """Return the pods that may have a key, the most important first."""
-        ordered = list(self.pods)
-        if not self.final:
-            # What is there comes first: left out, its older value would stay, and take room all the same.
-            ordered.sort(key=lambda key: key not in present.ours)
-        may_leave = self.final or self.is_unending
-        most = keys.MOST_PODS if may_leave else keys.MOST_PODS - len(self._unrecorded(present))
-        return {key: self.pods[key] for key in ordered[: max(0, most)]}
 
     def _unrecorded(self, present: Present) -> frozenset[str]:
         """Return the keys of pods that the record had once: of a very large job it has those that need most

@@ -77,7 +77,12 @@ class Allocations:
                 is_on = device.uuid == uuid or device.uuid in slices
             if not is_on:
                 continue
-            meant = _slices_meant(device, slices)
+            # The slices that the id may mean; None alone for the whole GPU
+            meant: list[str | None] = [device.uuid if device.uuid in slices else None]
+            if device.some_slice:
+                meant = [*slices]
+            elif device.instance is not None:
+                meant = [uuid for uuid, instance in slices.items() if instance == device.instance]
             if len(meant) != 1:
                 return None
             holder = Allocation(
@@ -126,15 +131,6 @@ class Allocations:
                     self._unknown.add(device_id)
                     detail = f"a GPU's device id of a form that is not known: {device_id!r:.100}"
                     self._telemetry.emit(NOT_MEASURED, detail, what="allocation", reason="device_id")
-
-
-def _slices_meant(device: DeviceId, slices: Mapping[str, int]) -> list[str | None]:
-    """Return the uuids of the slices that an id may mean; of one that means the whole GPU, None alone."""
-    if device.some_slice:
-        return [*slices]
-    if device.instance is not None:
-        return [uuid for uuid, instance in slices.items() if instance == device.instance]
-    return [device.uuid if device.uuid in slices else None]
 
 
 def uuids_by_minor(host_root: str) -> dict[int, str]:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
@@ -120,11 +121,16 @@ class FolderListing:
             if path:
                 self.folders[path] = state[0]
             if state[1] != self._leaf_links:
-                names = self._names(path)
+                names: list[str] = []
+                with suppress(OSError), os.scandir(self._root + path) as entries:  # gone, or not ours to see
+                    names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
                 children += len(names)
                 if len(names) >= self._many:
-                    base = self._open(path) or base
-                waiting += [(f"{path}/{name}", base) for name in reversed(names)]
+                    flags = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+                    with suppress(OSError):  # removed since it was listed
+                        base = _Base(os.open(self._root + path, flags), len(path) + 1)
+                        self._bases.append(base)
+                waiting += [(f"{path}/{below}", base) for below in reversed(names)]
         # Not so on a file system that counts no links, or when something changed meanwhile.
         self._is_counted = links == children == len(self.folders)
         self.is_watched = is_watched
@@ -146,21 +152,6 @@ class FolderListing:
         except OSError:
             return False
         return True
-
-    def _open(self, path: str) -> "_Base | None":
-        try:
-            fd = os.open(self._root + path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except OSError:  # removed since it was listed
-            return None
-        self._bases.append(_Base(fd, len(path) + 1))
-        return self._bases[-1]
-
-    def _names(self, path: str) -> list[str]:
-        try:
-            with os.scandir(self._root + path) as entries:
-                return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
-        except OSError:  # removed since it was listed, or not ours to see
-            return []
 
 
 class CgroupTree:

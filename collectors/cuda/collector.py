@@ -79,8 +79,22 @@ class CudaCollector:
         read = [uid for uid in sorted(pods) if any(use is not _UNREAD for use in pods[uid])]
         if not read:
             return ()
-        sample = CudaSample(**tick.head, pods=tuple(_pod(uid, pods[uid]) for uid in read))
-        return (of_node("cuda-samples", sample),)
+        # Sums over the logs of a pod, each known where all of them tell it. Of a log that is new the rates
+        # are not known yet, and the others' are no sum.
+        cuda_pods = []
+        for uid in read:
+            logs = pods[uid]
+            burst = sum_of_all(log.burst_us_per_s for log in logs)
+            cuda_pods.append(
+                CudaPod(
+                    uid=uid,
+                    kernel_launches_per_s=_rounded(sum_of_all(log.launches_per_s for log in logs)),
+                    kernel_burst_pct=None if burst is None else rounded_pct(burst / _US_PER_PCT),
+                    memcpys_per_s=_rounded(sum_of_all(log.copies_per_s for log in logs)),
+                    cuda_mem_used_bytes=sum_of_all(log.mem_used_bytes for log in logs),
+                )
+            )
+        return (of_node("cuda-samples", CudaSample(**tick.head, pods=tuple(cuda_pods))),)
 
     def close(self) -> None:
         """Do nothing: nothing is held open."""
@@ -110,19 +124,6 @@ def pod_name(text: str) -> PodName | None:
     if not pod or not namespace:
         return None
     return PodName(namespace, pod, next((fields[key] for key in _UID if fields.get(key)), None))
-
-
-def _pod(uid: str, logs: Sequence[CudaUse]) -> CudaPod:
-    """Return one pod: sums over its logs, each known where all of them tell it. Of a log that is new the
-    rates are not known yet, and the others' are no sum."""
-    burst = sum_of_all(log.burst_us_per_s for log in logs)
-    return CudaPod(
-        uid=uid,
-        kernel_launches_per_s=_rounded(sum_of_all(log.launches_per_s for log in logs)),
-        kernel_burst_pct=None if burst is None else rounded_pct(burst / _US_PER_PCT),
-        memcpys_per_s=_rounded(sum_of_all(log.copies_per_s for log in logs)),
-        cuda_mem_used_bytes=sum_of_all(log.mem_used_bytes for log in logs),
-    )
 
 
 def _rounded(rate: float | None) -> float | None:

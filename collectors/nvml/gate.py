@@ -173,7 +173,12 @@ class RowsCall(DriverCall[list[_T]]):
     ) -> None:
         """``arguments`` makes those after the handle of the count, the array and ``after_us``. ``layout`` is
         asked for after a call."""
-        super().__init__(name, (), lambda: read(self._rows(layout())))
+
+        def rows() -> list[_T]:
+            filled = min(self._count.value, self.room)
+            return read(list(islice(layout().iter_unpack(self._array), filled)))
+
+        super().__init__(name, (), rows)
         self.after_us = c_ulonglong()
         """Of rows with a stamp, those are asked for that are newer; 0: all."""
         self._row, self._arrange = row, arguments
@@ -201,9 +206,6 @@ class RowsCall(DriverCall[list[_T]]):
             self.make_room(min(2 * max(self.room, self._count.value), _MOST_ROOM))
             self.ask(handle)
         return super().__call__(handle)
-
-    def _rows(self, layout: Struct) -> list[tuple[Any, ...]]:
-        return list(islice(layout.iter_unpack(self._array), min(self._count.value, self.room)))
 
 
 def open_library() -> None:

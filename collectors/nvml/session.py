@@ -80,7 +80,16 @@ class Session:
             if self._open and self._count_changed():
                 self._enumerate(now_s)
             elif not self._open and self._open_backoff.is_due(now_s):
-                self._start(now_s)
+                gate.open_library()
+                self._open = True
+                driver = gate.driver_version()
+                if driver != self._driver:
+                    for device in self._devices.values():
+                        device.query.forget()  # another driver supports other calls
+                self._driver = driver
+                self._enumerate(now_s)
+                self._open_backoff.reset()
+                self._clear_unavailable()
         except NvmlError as error:
             self.driver_failed(error, now_s)
         if not self._open:
@@ -125,18 +134,6 @@ class Session:
             return gate.device_count() != self._count
         except TransientError:
             return False
-
-    def _start(self, now_s: float) -> None:
-        gate.open_library()
-        self._open = True
-        driver = gate.driver_version()
-        if driver != self._driver:
-            for device in self._devices.values():
-                device.query.forget()  # another driver supports other calls
-        self._driver = driver
-        self._enumerate(now_s)
-        self._open_backoff.reset()
-        self._clear_unavailable()
 
     def _clear_unavailable(self) -> None:
         if self._unavailable is not None:

@@ -123,7 +123,16 @@ class PodWatch:
                 await asyncio.sleep(min(waits.next_s(), 1.0))
                 for pod in list(self._unowned.values()):
                     await self._put(pod)
-                await self._walk_again()
+                # Of the pods that wait longest for a role that lets us read their job: there may be one now.
+                for uid, meta in list(islice(self._forbidden.items(), self._refresh.walked_again)):
+                    try:
+                        job = job_ref(await self._walk(uid, meta), meta.get("labels") or {})
+                    except KubeError:
+                        self._forbidden[uid] = self._forbidden.pop(uid)
+                        break
+                    with self.lock:
+                        for pod_uid in self._uids.get(uid, ()):
+                            self.table.assign(pod_uid, job)
             except KubeError as error:
                 if error.reason == _EXPIRED:
                     return
@@ -153,7 +162,14 @@ class PodWatch:
     async def _put(self, pod: Mapping[str, Any]) -> None:
         """Take a pod as it is now."""
         try:
-            pod_records = list(records(pod, await self._owner(pod), self._label_keys))
+            meta, owner = pod["metadata"], None
+            try:
+                owner = await self._walk(meta["uid"], meta)
+            except KubeError:  # its job is not known while it cannot be read, which is tried again soon
+                self._unowned[meta["uid"]] = pod
+            else:
+                self._unowned.pop(meta["uid"], None)
+            pod_records = list(records(pod, owner, self._label_keys))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             detail = f"a pod that is none: {type(error).__name__}: {error}"
             self._telemetry.emit(COLLECTOR_FAILED, detail, collector="pods", reason="bad_pod")
@@ -164,17 +180,6 @@ class PodWatch:
             for record in pod_records:
                 self.table.put(record)
 
-    async def _owner(self, pod: Mapping[str, Any]) -> ObjectRef | None:
-        """Return the pod's job; None as well while it cannot be read, which is tried again soon."""
-        meta = pod["metadata"]
-        try:
-            owner = await self._walk(meta["uid"], meta)
-        except KubeError:
-            self._unowned[meta["uid"]] = pod
-            return None
-        self._unowned.pop(meta["uid"], None)
-        return owner
-
     async def _walk(self, uid: str, meta: Metadata) -> ObjectRef | None:
         """Return the topmost owner; what a permission hid is noted, to walk again. Raises ``KubeError``."""
         owner, is_forbidden = await self._owners.job_of(meta)
@@ -182,19 +187,6 @@ class PodWatch:
         if is_forbidden:  # a whole pod would be a hundred times as much to keep
             self._forbidden[uid] = {key: meta.get(key) for key in ("namespace", "labels", "ownerReferences")}
         return owner
-
-    async def _walk_again(self) -> None:
-        """Walk again from the pods that wait longest for a role that lets us read their job: there may be one
-        now."""
-        for uid, meta in list(islice(self._forbidden.items(), self._refresh.walked_again)):
-            try:
-                job = job_ref(await self._walk(uid, meta), meta.get("labels") or {})
-            except KubeError:
-                self._forbidden[uid] = self._forbidden.pop(uid)
-                return
-            with self.lock:
-                for pod_uid in self._uids.get(uid, ()):
-                    self.table.assign(pod_uid, job)
 
     async def _fail(self, error: KubeError, waits: Backoff) -> None:
         says = f"{error}; what was read before stays, and it is tried again"

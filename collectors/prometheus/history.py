@@ -123,10 +123,13 @@ class History:
         nodes: dict[str, list[tuple[int, int, NewSample]]] = defaultdict(list)
         start_ms = chunk.start_ms - (WAITING_MS if what == "hosts" else 0)
         for number, series in enumerate(chunk.series[what]):
-            new = [
-                (sample.ts_ms, number, sample)
-                for sample in samples_after(series, start_ms, _gap_ms(what, series, chunk.gap_ms))
-            ]
+            # So long a series may have no sample and go on: what a counter grew in that time is known, but
+            # what a GPU did is not. For some scrapes that failed nobody saw it.
+            gap_ms: float = chunk.gap_ms
+            steps = [after[0] - before[0] for before, after in pairwise(series.points)]
+            if what == "gpus" and steps:
+                gap_ms = min(gap_ms, _FAILED_SCRAPES * median(steps))
+            new = [(sample.ts_ms, number, sample) for sample in samples_after(series, start_ms, gap_ms)]
             count = sum(ts_ms > chunk.start_ms for ts_ms, _, _ in new)
             if new and (node := self._reader.nodes.name_of(series.labels, count)):
                 nodes[node] += new
@@ -168,13 +171,6 @@ class History:
             node="", collector=self._collector, seq=self._seq - 1, ts_ms=ts_ms,
             interval_ms=self._interval_ms, monotonic_s=ts_ms / 1000,
         )  # fmt: skip
-
-
-def _gap_ms(what: str, series: ScrapedSeries, most_ms: int) -> float:
-    """Return how long a series may have no sample and go on. What a counter grew in that time is known, but
-    what a GPU did is not: for some scrapes that failed nobody saw it."""
-    steps = [after[0] - before[0] for before, after in pairwise(series.points)]
-    return min(most_ms, _FAILED_SCRAPES * median(steps)) if what == "gpus" and steps else most_ms
 
 
 def _latest_first(series: Iterable[ScrapedSeries]) -> list[ScrapedSeries]:

@@ -66,9 +66,24 @@ def of_steps(
     gpus = []
     for scraped in series_by_what["gpus"]:
         key = _key(scraped.labels)
-        gpus.append(
-            _averaged(scraped, means[key], highs.get(key, {}), vocabulary) if key in means else scraped
-        )
+        if key in means:
+            # A value that no GPU has, or that is no number, spoils the mean of its step, and stands there
+            # itself: so it is left out, and counted.
+            spoiled = {
+                ts_ms: high
+                for ts_ms, high in highs.get(key, {}).items()
+                if high > _MOST_PCT or vocabulary.read(scraped.labels, high) is None
+            }
+            values = [
+                (ts_ms, spoiled.get(ts_ms, means[key].get(ts_ms, value))) for ts_ms, value in scraped.points
+            ]
+            scraped = replace(
+                scraped,
+                points=tuple(point for point in values if isfinite(point[1])),
+                highs=highs.get(key) or None,
+                no_numbers=scraped.no_numbers + tuple(point for point in values if not isfinite(point[1])),
+            )
+        gpus.append(scraped)
     series_by_what["gpus"] = _Turns(gpus, counts, 1000 * step_s, vocabulary).applied()
     return series_by_what
 
@@ -99,22 +114,6 @@ def _per_s(series: ScrapedSeries, grown: Mapping[int, float], step_s: int) -> di
     }
 
 
-def _averaged(
-    series: ScrapedSeries, means: Mapping[int, float], highs: Mapping[int, float], vocabulary: Vocabulary
-) -> ScrapedSeries:
-    """Return the series with its means. A value that no GPU has, or that is no number, spoils that of its
-    step, and stands there itself: so it is left out, and counted."""
-    spoiled = {
-        ts_ms: high
-        for ts_ms, high in highs.items()
-        if high > _MOST_PCT or vocabulary.read(series.labels, high) is None
-    }
-    values = [(ts_ms, spoiled.get(ts_ms, means.get(ts_ms, value))) for ts_ms, value in series.points]
-    points = tuple(point for point in values if isfinite(point[1]))
-    no_numbers = tuple(point for point in values if not isfinite(point[1]))
-    return replace(series, points=points, highs=highs or None, no_numbers=series.no_numbers + no_numbers)
-
-
 class _Turns:
     """Divides series that differ in who holds the device alone, and that share a step by time and not the
     device.
@@ -142,7 +141,9 @@ class _Turns:
             if self._is_meter(scraped):
                 meters[_holder(scraped.labels)] = dict(scraped.points)
             if of := counts.get(_key(scraped.labels)):
-                of_devices[_device(scraped.labels)].setdefault(_holder(scraped.labels), scraped)
+                names = ("uuid", "gpu_i_id", "job", "instance")  # a GPU, or a slice, as one target shows it
+                device = tuple(sorted(part for part in scraped.labels.items() if part[0].lower() in names))
+                of_devices[device].setdefault(_holder(scraped.labels), scraped)
                 usual[target_of(scraped.labels)] = max(usual[target_of(scraped.labels)], *of.values())
         self._learn_spans(of_devices.values(), counts, usual)
         for of_holders in of_devices.values():
@@ -157,7 +158,12 @@ class _Turns:
                     if (count := counts[_key(holder.labels)].get(ts_ms))
                 }
                 if len(there) > 1 and sum(there.values()) <= most:  # else they share it
-                    there = _as_they_ended(there, ts_ms, meters)
+                    # In the order of their last samples in the step, as the device's energy counter tells. A
+                    # GPU is nobody's again and again: when its holders were first and last seen says nothing
+                    # of one step.
+                    joules = {holder: meters.get(holder, {}).get(ts_ms, 0) for holder in there}
+                    if all(joules.values()):
+                        there = dict(sorted(there.items(), key=lambda part: joules[part[0]]))
                     self._divide(there, target_of(in_order[0].labels), ts_ms)
 
     def _learn_spans(
@@ -198,49 +204,34 @@ class _Turns:
 
     def applied(self) -> list[ScrapedSeries]:
         """Return the series with their new times."""
-        is_whole = not self._parts and not self._spans
-        return list(self._series) if is_whole else [self._apply(scraped) for scraped in self._series]
+        if not self._parts and not self._spans:
+            return list(self._series)
+        applied = []
+        for series in self._series:
+            holder, target = _holder(series.labels), target_of(series.labels)
+            is_meter = self._is_meter(series)
+            points: dict[int, float] = {}
+            highs: dict[int, float] = {}
+            lengths_ms: dict[int, int] = {}
+            for ts_ms, value in series.points:
+                begin_ms, end_ms = self._parts.get((holder, ts_ms)) or self._span(target, ts_ms)
+                times = {end_ms}
+                if not is_meter:
+                    between = self._between.get((target, ts_ms), ())
+                    times.update(moment_ms for moment_ms in between if begin_ms < moment_ms < end_ms)
+                points |= dict.fromkeys(times, value)
+                if (target, ts_ms) in self._spans:
+                    lengths_ms[min(times)] = min(times) - begin_ms
+                if series.highs and ts_ms in series.highs:
+                    highs |= dict.fromkeys(times, series.highs[ts_ms])
+            in_order = tuple(sorted(points.items()))
+            applied.append(
+                replace(series, points=in_order, highs=highs or None, lengths_ms=lengths_ms or None)
+            )
+        return applied
 
     def _is_meter(self, series: ScrapedSeries) -> bool:
         return self._vocabulary.field_of(series.labels["__name__"]) == "energy_j"
-
-    def _apply(self, series: ScrapedSeries) -> ScrapedSeries:
-        holder, target = _holder(series.labels), target_of(series.labels)
-        is_meter = self._is_meter(series)
-        points: dict[int, float] = {}
-        highs: dict[int, float] = {}
-        lengths_ms: dict[int, int] = {}
-        for ts_ms, value in series.points:
-            begin_ms, end_ms = self._parts.get((holder, ts_ms)) or self._span(target, ts_ms)
-            times = {end_ms}
-            if not is_meter:
-                between = self._between.get((target, ts_ms), ())
-                times.update(moment_ms for moment_ms in between if begin_ms < moment_ms < end_ms)
-            points |= dict.fromkeys(times, value)
-            if (target, ts_ms) in self._spans:
-                lengths_ms[min(times)] = min(times) - begin_ms
-            if series.highs and ts_ms in series.highs:
-                highs |= dict.fromkeys(times, series.highs[ts_ms])
-        return replace(
-            series, points=tuple(sorted(points.items())), highs=highs or None, lengths_ms=lengths_ms or None
-        )
-
-
-def _as_they_ended(
-    there: dict[_Key, float], ts_ms: int, meters: Mapping[_Key, Mapping[int, float]]
-) -> dict[_Key, float]:
-    """Return a step's holders in the order of their last samples in it, as the device's energy counter tells.
-
-    A GPU is nobody's again and again: when its holders were first and last seen says nothing of one step.
-    """
-    joules = {holder: meters.get(holder, {}).get(ts_ms, 0) for holder in there}
-    return dict(sorted(there.items(), key=lambda part: joules[part[0]])) if all(joules.values()) else there
-
-
-def _device(labels: SeriesLabels) -> _Key:
-    """Return a GPU, or a slice of it, as one target shows it."""
-    names = ("uuid", "gpu_i_id", "job", "instance")
-    return tuple(sorted((name, text) for name, text in labels.items() if name.lower() in names))
 
 
 def _holder(labels: SeriesLabels) -> _Key:

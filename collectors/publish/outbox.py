@@ -198,24 +198,21 @@ class Outbox:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._disk, work)
         except (SpoolWriteError, sqlite3.Error) as error:
-            if is_damage(error) or is_damage(error.__cause__):
-                await self._renew(error)
-            else:
+            if not is_damage(error) and not is_damage(error.__cause__):
                 self._failed(error)
+                return None
+            # The file broke while in use: it is put aside, and another one begun.
+            try:
+                lost = await asyncio.get_running_loop().run_in_executor(self._disk, self._spool.renew)
+            except SpoolError as failure:
+                self._failed(failure)
+                return None
+            if self._in_flight and self._in_flight.through is not None:  # what is sent is in memory as well
+                lost -= len(self._in_flight.records)
+                self._in_flight = Batch(self._in_flight.records, None)
+            detail = f"{self._spool.folder} broke ({error}), and is put aside as spool.damaged"
+            self._telemetry.emit(SPOOL_DROPPED, detail, count=max(lost, 0))
             return None
-
-    async def _renew(self, damage: Exception) -> None:
-        """Put the file aside that broke while in use, and begin anew."""
-        try:
-            lost = await asyncio.get_running_loop().run_in_executor(self._disk, self._spool.renew)
-        except SpoolError as error:
-            self._failed(error)
-            return
-        if self._in_flight and self._in_flight.through is not None:  # what is being sent is in memory as well
-            lost -= len(self._in_flight.records)
-            self._in_flight = Batch(self._in_flight.records, None)
-        detail = f"{self._spool.folder} broke ({damage}), and is put aside as spool.damaged"
-        self._telemetry.emit(SPOOL_DROPPED, detail, count=max(lost, 0))
 
     def _failed(self, error: Exception) -> None:
         detail = f"{self._spool.folder}: {error}; memory alone is used meanwhile"

@@ -176,20 +176,17 @@ def _gpu(uuid: str, rows: list[_Row], pod_index: PodIndex, *, are_parts: bool) -
         )  # fmt: skip
     allocated = _holders(uuid, rows, pod_index)
     if are_parts and allocated and len(allocated) > 1:
-        allocated = tuple(_with_part(given, of_device, values) for given in allocated)
+        divided = []
+        for given in allocated:  # each has what its rows tell; nothing that of the device itself is not known
+            who = Workload(given.namespace, given.pod, given.container or "")
+            parts = {} if given.mig else _values([row for row in of_device if row.holder == who])
+            told: dict[str, Any] = {name: parts[name] for name in _ADDED & parts.keys() & values.keys()}
+            divided.append(replace(given, **told))
+        allocated = tuple(divided)
     return Gpu(
         uuid=uuid, index=_index_of(labels) or 0, model=labels.get("modelName") or None,
         mig=tuple(slices) or None, allocated=allocated, **fields | _memory(values),
     )  # fmt: skip
-
-
-def _with_part(given: Allocation, rows: Iterable[_Row], values: Mapping[str, float]) -> Allocation:
-    """Return the allocation with what its rows tell; nothing of a field of which the device itself is not
-    known."""
-    who = Workload(given.namespace, given.pod, given.container or "")
-    parts = {} if given.mig else _values([row for row in rows if row.holder == who])
-    fields: dict[str, Any] = {name: parts[name] for name in _ADDED & parts.keys() & values.keys()}
-    return replace(given, **fields)
 
 
 def _slice_name(uuid: str, instance: str) -> str:
@@ -206,22 +203,20 @@ def _values(rows: Iterable[_Row], *, are_parts: bool = False) -> dict[str, float
     for field, of in by_field.items():
         rank = max(row.reading.rank for row in of)
         by_field[field] = [row for row in of if row.reading.rank == rank]
-    values = {field: _value(field, of, are_parts=are_parts) for field, of in by_field.items()}
-    return {field: value for field, value in values.items() if value is not None}
-
-
-def _value(field: str, rows: list[_Row], *, are_parts: bool) -> float | None:
-    """Return a value of the device: the sum of what its pods have of it, or a row of it all; None where parts
-    are more than the whole."""
-    value: float | None = next(
-        (row.reading.value for row in rows if row.holder is None), rows[-1].reading.value
-    )
-    parts = {row.holder: row.reading.value for row in rows}
-    if are_parts and field in _ADDED and None not in parts:
-        value = total = sum(parts.values())
-        if field == "gpu_util_pct" and total > 100:  # each part is rounded
-            value = 100 if total <= 100 + len(parts) else None
-    return round(value) if value is not None and field in _WHOLE else value
+    values: dict[str, float] = {}
+    for field, of in by_field.items():
+        # The sum of what its pods have of the device, or a row of it all; None where parts are more than it
+        value: float | None = next(
+            (row.reading.value for row in of if row.holder is None), of[-1].reading.value
+        )
+        parts = {row.holder: row.reading.value for row in of}
+        if are_parts and field in _ADDED and None not in parts:
+            value = total = sum(parts.values())
+            if field == "gpu_util_pct" and total > 100:  # each part is rounded
+                value = 100 if total <= 100 + len(parts) else None
+        if value is not None:
+            values[field] = round(value) if field in _WHOLE else value
+    return values
 
 
 def _memory(values: Mapping[str, float]) -> dict[str, Any]:

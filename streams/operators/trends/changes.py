@@ -39,43 +39,6 @@ _NOTHING[[SINCE_MS, PUBLISHED_MS, EXHAUSTS]] = NEVER
 
 
 @kernel
-def _figures(
-    level: float, slope: float, value: Floats, p05: Floats, p95: Floats, left_s: float, cyclic: bool
-) -> Floats:
-    """Return the rows of what would be published of a series; the bounds are the widest of all horizons."""
-    now = np.zeros(ROWS)
-    now[LEVEL], now[SLOPE], now[CYCLIC] = level, slope, cyclic
-    now[VALUE] = now[LOW] = now[HIGH] = np.nan
-    for row in range(value.size):
-        far, low, high = value[row], p05[row], p95[row]
-        now[HORIZONS] += np.isfinite(far) and np.isfinite(low) and np.isfinite(high)
-        now[VALUE] = now[VALUE] if np.isnan(far) else far
-        now[LOW], now[HIGH] = np.fmin(now[LOW], low), np.fmax(now[HIGH], high)
-    now[WIDTH] = now[HIGH] - now[LOW]
-    now[EXHAUSTS] = NEVER if np.isnan(left_s) else left_s
-    return now
-
-
-@kernel
-def _moved(now: Floats, last: Floats) -> bool:
-    """Tell whether any figure is other than was published."""
-    moved = now[SLOPE] != last[SLOPE] or now[HORIZONS] != last[HORIZONS] or now[EXHAUSTS] != last[EXHAUSTS]
-    for about in (LEVEL, VALUE, LOW, HIGH):
-        # What has no forecast has no interval that it could stay in: its distance is NaN.
-        moved |= not abs(now[about] - last[about]) <= SAME * last[WIDTH]
-    return bool(moved)
-
-
-@kernel
-def _ends_elsewhere(ts_ms: int, now: Floats, last: Floats) -> bool:
-    """Tell whether memory began or ceased to run out, or does so at another time than was published."""
-    ends, ended = now[EXHAUSTS] >= 0, last[EXHAUSTS] >= 0
-    left_s = last[EXHAUSTS] - (ts_ms - last[PUBLISHED_MS]) / 1000
-    off = abs(now[EXHAUSTS] - left_s)
-    return bool(ends != ended or (ends and off > max(SOONER * max(left_s, 0.0), SECONDS)))
-
-
-@kernel
 def _is_due(ts_ms: int, now: Floats, last: Floats) -> bool:
     """Tell whether a series changed enough; notes in ``last`` since when it is seen, and how often
     outside."""
@@ -89,9 +52,19 @@ def _is_due(ts_ms: int, now: Floats, last: Floats) -> bool:
     last[OUTSIDE] = last[OUTSIDE] + 1 if outside and not now[CYCLIC] else 0
     if last[PUBLISHED_MS] < 0:
         return bool(ts_ms - last[SINCE_MS] >= SETTLING_MS)
-    again = ts_ms - last[PUBLISHED_MS] >= QUIET_MS and _moved(now, last)
-    changed = last[CYCLIC] != now[CYCLIC] or last[OUTSIDE] >= CONFIRMED
-    return bool(again or changed or _ends_elsewhere(ts_ms, now, last))
+    if last[CYCLIC] != now[CYCLIC] or last[OUTSIDE] >= CONFIRMED:
+        return True
+    # Memory began or ceased to run out, or does so at another time than was published.
+    ends, ended = now[EXHAUSTS] >= 0, last[EXHAUSTS] >= 0
+    left_s = last[EXHAUSTS] - (ts_ms - last[PUBLISHED_MS]) / 1000
+    off = abs(now[EXHAUSTS] - left_s)
+    if ends != ended or (ends and off > max(SOONER * max(left_s, 0.0), SECONDS)):
+        return True
+    moved = now[SLOPE] != last[SLOPE] or now[HORIZONS] != last[HORIZONS] or now[EXHAUSTS] != last[EXHAUSTS]
+    for about in (LEVEL, VALUE, LOW, HIGH):
+        # What has no forecast has no interval that it could stay in: its distance is NaN.
+        moved |= not abs(now[about] - last[about]) <= SAME * last[WIDTH]
+    return bool(moved and ts_ms - last[PUBLISHED_MS] >= QUIET_MS)
 
 
 @entry(
@@ -103,18 +76,24 @@ def _changes(
     cyclic: Bools, subjects: Ints, published: Floats,
 ) -> Ints:  # fmt: skip
     """See ``TrendDebouncer.changes``."""
-    now, due = np.empty((level.size, ROWS)), np.zeros(level.size, np.bool_)
+    figures, due = np.zeros((level.size, ROWS)), np.zeros(level.size, np.bool_)
     for column in range(level.size):
-        now[column] = _figures(
-            level[column], slope[column], value[:, column], p05[:, column], p95[:, column],
-            exhausts[column], cyclic[column],
-        )  # fmt: skip
-        due[subjects[column]] |= _is_due(ts_ms, now[column], published[:, column])
+        now = figures[column]
+        now[LEVEL], now[SLOPE], now[CYCLIC] = level[column], slope[column], cyclic[column]
+        now[VALUE] = now[LOW] = now[HIGH] = np.nan
+        for row in range(len(value)):
+            far, low, high = value[row, column], p05[row, column], p95[row, column]
+            now[HORIZONS] += np.isfinite(far) and np.isfinite(low) and np.isfinite(high)
+            now[VALUE] = now[VALUE] if np.isnan(far) else far
+            now[LOW], now[HIGH] = np.fmin(now[LOW], low), np.fmax(now[HIGH], high)  # the widest of all
+        now[WIDTH] = now[HIGH] - now[LOW]
+        now[EXHAUSTS] = NEVER if np.isnan(exhausts[column]) else exhausts[column]
+        due[subjects[column]] |= _is_due(ts_ms, now, published[:, column])
     publish = due[subjects] & (published[SINCE_MS] >= 0) & (ts_ms - published[SINCE_MS] >= SETTLING_MS)
     columns = np.flatnonzero(publish)
     for changed in columns:
         published[PUBLISHED_MS, changed] = ts_ms
-        published[LEVEL:, changed] = now[changed, LEVEL:]
+        published[LEVEL:, changed] = figures[changed, LEVEL:]
     return columns
 
 

@@ -206,20 +206,6 @@ def _floors(low: Floats) -> Floats:
 
 
 @kernel
-def _time_left(low: Floats, top: float, capacity: float) -> float:
-    """Return the same seconds, if the levels ``low`` climb steadily."""
-    left_s = _left(low[-STRAIGHT_POINTS:], STRAIGHT, capacity, top)
-    if not np.isnan(left_s):
-        return left_s
-    floors, newest = _floors(low)[-FLOOR_POINTS:], low[-1 - STRAIGHT.blocks :]
-    # A floor goes on rising for two minutes after all has come to rest; what it is the floor of does not.
-    moved = (newest.max() - newest.min()) * (floors.size - 1) / STRAIGHT.blocks
-    if np.isnan(newest).any() or not moved > RISING_FLOOR.newest * (floors[-1] - floors[0]):
-        return np.nan
-    return _left(floors, RISING_FLOOR, capacity, top)
-
-
-@kernel
 def _was_up_before(means: npt.NDArray[np.float32], begin: int, high: float, capacity: float) -> bool:
     """Tell whether a mean before ``begin`` was at least so ``high``, and of the same program: one that ends
     gives back nearly all."""
@@ -311,7 +297,14 @@ def _judged(
     _bridge(low)
     from_nothing, left_s = began[0] < NOTHING * capacity, np.nan
     if not (from_nothing and block - began[1] < LASTING):
-        left_s = _time_left(low, top, capacity)
+        left_s = _left(low[-STRAIGHT_POINTS:], STRAIGHT, capacity, top)
+        if np.isnan(left_s):
+            floors, newest = _floors(low)[-FLOOR_POINTS:], low[-1 - STRAIGHT.blocks :]
+            # A floor goes on rising for two minutes after all has come to rest; what it is the floor of does
+            # not.
+            moved = (newest.max() - newest.min()) * (floors.size - 1) / STRAIGHT.blocks
+            if not np.isnan(newest).any() and moved > RISING_FLOOR.newest * (floors[-1] - floors[0]):
+                left_s = _left(floors, RISING_FLOOR, capacity, top)
     if np.isnan(left_s):
         most = NEARLY_FROM_NOTHING if from_nothing else NEARLY
         left_s = _nearly_full(means, top, capacity, most, tick_s)

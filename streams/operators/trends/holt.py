@@ -41,46 +41,34 @@ def is_measured(value: float) -> bool:
 
 
 @kernel
-def _gains(dt_ms: float) -> tuple[float, float, float]:
-    """Return the gains of level, slope and slow mean for a step of ``dt_ms``, from those of one interval."""
-    steps, dt_s = dt_ms / INTERVAL_MS, dt_ms / 1000
-    level = 1 - (1 - ALPHA) ** steps
-    return level, (1 - (1 - BETA) ** steps) * level / dt_s, 1 - np.exp(-dt_s / MEAN_S)
-
-
-@kernel
-def _begin(trend: Floats, value: float, age_ms: float) -> None:
-    """Take the first value of a series, or the second, which gives it a slope."""
-    if trend[COUNT] == 1 and age_ms <= RESET_MS:
-        trend[SLOPE] = (value - trend[LEVEL]) / age_ms * 1000
-        trend[LEVEL] = (value + trend[LEVEL]) / 2
-        trend[COUNT] = BEGUN
-    else:
-        trend[:] = 0.0
-        trend[LEVEL] = trend[MEAN] = value
-        trend[COUNT] = 1
-
-
-@kernel
 def update_holt(ts_ms: int, values: Floats, readings: Floats, state: Floats) -> None:
     """Take one tick; nearly all columns were there at the last, too, and share its gains."""
-    dt_ms, gains = 0.0, (0.0, 0.0, 0.0)
+    dt_ms, gain_of_level, gain_of_slope, gain_of_mean = 0.0, 0.0, 0.0, 0.0
     for column in range(values.size):
         value, trend = values[column], state[:, column]
         if not is_measured(value):
             continue
         age_ms = ts_ms - trend[SEEN_MS]
-        if trend[COUNT] < BEGUN or age_ms > RESET_MS:
-            _begin(trend, value, age_ms)
+        if trend[COUNT] == 1 and age_ms <= RESET_MS:  # the second value gives it a slope
+            trend[SLOPE] = (value - trend[LEVEL]) / age_ms * 1000
+            trend[LEVEL] = (value + trend[LEVEL]) / 2
+            trend[COUNT] = BEGUN
+        elif trend[COUNT] < BEGUN or age_ms > RESET_MS:
+            trend[:] = 0.0
+            trend[LEVEL] = trend[MEAN] = value
+            trend[COUNT] = 1
         else:
-            if age_ms != dt_ms:
-                dt_ms, gains = age_ms, _gains(age_ms)
+            if age_ms != dt_ms:  # the gains of such a step follow from those of one interval
+                dt_ms, steps, dt_s = age_ms, age_ms / INTERVAL_MS, age_ms / 1000
+                gain_of_level = 1 - (1 - ALPHA) ** steps
+                gain_of_slope = (1 - (1 - BETA) ** steps) * gain_of_level / dt_s
+                gain_of_mean = 1 - np.exp(-dt_s / MEAN_S)
             predicted = trend[SLOPE] * (dt_ms / 1000) + trend[LEVEL]
             error, off = value - predicted, value - trend[MEAN]
-            trend[LEVEL] = error * gains[0] + predicted
-            trend[SLOPE] += error * gains[1]
-            trend[MEAN] += off * gains[2]
-            trend[VARIANCE] += (off * off - trend[VARIANCE]) * gains[2]
+            trend[LEVEL] = error * gain_of_level + predicted
+            trend[SLOPE] += error * gain_of_slope
+            trend[MEAN] += off * gain_of_mean
+            trend[VARIANCE] += (off * off - trend[VARIANCE]) * gain_of_mean
         trend[NEWEST], trend[SEEN_MS] = value, ts_ms
         trend[READ] = readings[column] if is_measured(readings[column]) else value
         if value != np.floor(value):

@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from streams.compiled import entry, kernel
 from streams.operators.columns.arrays import Bools, Floats, Ints, pack, remap, unpack
-from streams.operators.columns.vectors import copy_into, sorted_known
+from streams.operators.columns.vectors import sorted_known
 from streams.operators.trends.holt import COUNT as COUNTED
 from streams.operators.trends.holt import (
     FINE,
@@ -248,35 +248,28 @@ def _begin(changed: Ints, before: Floats, state: Floats) -> None:
                     of_it[GAIN + side] = min(of_it[GAIN + side], of_it[0] - after)
 
 
-@kernel
-def _compare(overlap: float, of_it: Floats, sums: Floats, gained: Floats, compared: Floats) -> None:
-    """Go on from the next shorter horizon to one: by what share of persistence's error the blends on each
-    side, and last on both, were better, and from how many errors that is known. ``sums``, shape (3, SIDES +
-    1), is overwritten."""
-    sums[:] = 0.0
-    for side in range(SIDES):
-        count = min(of_it[COMPARISONS + side], 2 / SIDE_FADING)
-        for place in (side, SIDES):
-            sums[0, place] += count
-            sums[1, place] += count * of_it[MOVED + side]
-            sums[2, place] += count * of_it[GAIN + side]
-    for place in range(SIDES + 1):
-        independent = sums[0, place] / overlap
-        gain = sums[2, place] / sums[1, place] if sums[1, place] > 0 else 0.0
-        gained[place] = (gain * independent + gained[place] * BORROWED) / (independent + BORROWED)
-        compared[place] = independent + min(compared[place], BORROWED)
-
-
 @entry("boolean[:, :, ::1](float64[::1], float64[:, :, ::1])")
 def _worth(overlap: Floats, state: Floats) -> Bools:
     """Tell where a blend below the newest value, or above it, is told and not persistence, shape (horizons,
-    SIDES, series)."""
+    SIDES, series): by what share of persistence's error the blends on each side, and last on both, were
+    better, and from how many errors that is known. Each horizon goes on from the next shorter one."""
     worth = np.zeros((len(state), SIDES, state.shape[2]), np.bool_)
     sums, gained, compared = np.empty((3, SIDES + 1)), np.empty(SIDES + 1), np.empty(SIDES + 1)
     for column in range(state.shape[2]):
         gained[:] = compared[:] = 0.0
         for row in range(len(state)):
-            _compare(overlap[row], state[row, :, column], sums, gained, compared)
+            sums[:] = 0.0
+            for side in range(SIDES):
+                count = min(state[row, COMPARISONS + side, column], 2 / SIDE_FADING)
+                for place in (side, SIDES):
+                    sums[0, place] += count
+                    sums[1, place] += count * state[row, MOVED + side, column]
+                    sums[2, place] += count * state[row, GAIN + side, column]
+            for place in range(SIDES + 1):
+                independent = sums[0, place] / overlap[row]
+                gain = sums[2, place] / sums[1, place] if sums[1, place] > 0 else 0.0
+                gained[place] = (gain * independent + gained[place] * BORROWED) / (independent + BORROWED)
+                compared[place] = independent + min(compared[place], BORROWED)
             both = compared[SIDES] >= COMPARED and gained[SIDES] > MARGIN
             for side in range(SIDES):
                 alone = compared[side] >= COMPARED and gained[side] > MARGIN
@@ -293,21 +286,6 @@ def _spread(overlap: float, root: float, count: float) -> tuple[float, bool]:
     # the normal one, about.
     few, normal = 1 + 1 / (max(independent, 1.0) - 0.7), root / NORMAL_ROOT
     return normal * normal * few, count >= ENOUGH
-
-
-@kernel
-def _has_stepped(models: Floats, latest: Floats, newest: float) -> bool:
-    """Tell whether all of the ``latest`` values lie beyond the blend's interval on the far side of the slow
-    mean: those of a ramp, which the blend runs ahead of, lie between the two. What was foretold to the byte
-    has no interval to leave."""
-    low, high, mean = models[LOW], models[HIGH], models[SLOW_MEAN]
-    if not high > low:
-        return False
-    for value in latest:
-        off = value - newest
-        if not ((off > high and mean < 0) or (off < low and mean > 0)):
-            return False
-    return True
 
 
 @kernel
@@ -332,8 +310,15 @@ def _points(
     models[STILL_LOW], models[STILL_HIGH] = -of_it[STILL_BELOW] * error, of_it[STILL_ABOVE] * error
     value, low, high, method = 0.0, models[STILL_LOW], models[STILL_HIGH], PERSISTENCE
     better = models[BLEND] != 0 and worth[_side(models[BLEND])]
-    if better and not of_it[PERIOD] > 0:
-        better = not _has_stepped(models, latest, newest)
+    if better and not of_it[PERIOD] > 0 and models[HIGH] > models[LOW]:
+        # It has stepped where all of the latest values lie beyond the blend's interval on the far side of the
+        # slow mean: those of a ramp, which the blend runs ahead of, lie between the two. What was foretold to
+        # the byte has no interval to leave.
+        beyond, mean = 0, models[SLOW_MEAN]
+        for latest_value in latest:
+            off = latest_value - newest
+            beyond += (off > models[HIGH] and mean < 0) or (off < models[LOW] and mean > 0)
+        better = beyond < latest.size
     if announced or better:
         value, low, high = models[BLEND], models[LOW], models[HIGH]
         method = EXHAUSTION if announced else BLENDED
@@ -355,13 +340,6 @@ def _medians(values: Floats, wanted: bool, medians: Floats) -> None:
         middle = ordered.size // 2
         if ordered.size:
             medians[row] = (ordered[middle] + ordered[(ordered.size - 1) // 2]) / 2
-
-
-@kernel
-def _keep_seasonal(kept: Floats, cyclic: Ints, seasonal: Floats) -> None:
-    for place, column in enumerate(cyclic):
-        for horizon in range(len(kept)):
-            copy_into(kept[horizon, SEASONAL, column], seasonal[horizon, :, place])
 
 
 @kernel
@@ -390,7 +368,8 @@ def _forecast(
     lasts = np.full((horizons, n), np.nan)
     now, methods = np.full((2, n), np.nan), np.zeros((horizons, n), np.int64)
     medians = np.empty(len(MEDIANS_OF))
-    _keep_seasonal(kept, cyclic, seasonal)
+    for place, column in enumerate(cyclic):
+        kept[:, SEASONAL, column] = seasonal[:, :, place]
     for column in range(n):
         lower, upper = bounds[0, column], bounds[1, column]
         capacity, left_s, resolution = bounds[2, column], bounds[3, column], bounds[4, column]
@@ -398,8 +377,7 @@ def _forecast(
         known, announced = is_known(now_ms, holt[:, column]), np.isfinite(left_s) and np.isfinite(capacity)
         level, slope = recent[0, column], recent[1, column]
         trend, age_s = recent[2, column], recent[3, column]
-        if resolution > 0 and not holt[FINE, column] > 0:
-            resolution = max(resolution, WHOLE)
+        resolution = max(resolution, WHOLE) if resolution > 0 and not holt[FINE, column] > 0 else resolution
         if announced:
             level = holt[LEVEL, column]
             slope = trend = (capacity - level) / left_s

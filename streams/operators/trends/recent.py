@@ -36,19 +36,6 @@ VISIBLE = 0.35
 
 
 @kernel
-def _bridge(means: npt.NDArray[np.float32], value: float, offset: float) -> None:
-    """Fill in the newest means, which are not known, on the line from the last that is known to ``value``,
-    so much of a block after them."""
-    last = means.size - 1
-    while last >= 0 and np.isnan(means[last]):
-        last -= 1
-    if last >= 0:
-        slope = (value - means[last]) / (means.size - 0.5 + offset - last)
-        for place in range(last + 1, means.size):
-            means[place] = slope * (place - last) + means[last]
-
-
-@kernel
 def close_means(
     ts_ms: int, last_ms: int, values: Floats, slopes: Floats, means: npt.NDArray[np.float32], opened: Floats
 ) -> None:
@@ -64,7 +51,15 @@ def close_means(
             late_s = min(max(BLOCK_S / 2 - offset / count, -MOVED_S), MOVED_S)
             means[BLOCKS - passed, column] = total / count + slopes[column] * late_s
         if np.isnan(means[-1, column]) and is_measured(values[column]):
-            _bridge(means[-1 - BRIDGED :, column], values[column], ts_ms % BLOCK_MS / BLOCK_MS)
+            # The newest means, which are not known, lie on the line from the last that is to the value.
+            newest, begun = means[-1 - BRIDGED :, column], ts_ms % BLOCK_MS / BLOCK_MS
+            last = newest.size - 1
+            while last >= 0 and np.isnan(newest[last]):
+                last -= 1
+            if last >= 0:
+                slope = (values[column] - newest[last]) / (newest.size - 0.5 + begun - last)
+                for place in range(last + 1, newest.size):
+                    newest[place] = slope * (place - last) + newest[last]
     opened[:] = 0.0
 
 
@@ -103,18 +98,24 @@ _WINDOWS = np.concatenate([_window(size) for size in SIZES])
 
 
 @kernel
-def _smoothed(means: Floats, window: Floats) -> Floats:
-    smooth = np.zeros(means.size - window.size + 1)
+def _trend(means: npt.NDArray[np.float32], deviation: float) -> float:
+    """Return the slope per second of a series; 0 if there is no trend."""
+    known, which = 0, 0
+    while known < BLOCKS and not np.isnan(means[BLOCKS - 1 - known]):
+        known += 1
+    while which < len(SIZES) and SIZES[which] <= known:
+        which += 1
+    if which == 0:
+        return 0.0
+    newest = means[BLOCKS - SIZES[which - 1] :].astype(np.float64)
+    newest -= newest[-1]
+    end = _WIDTHS[:which].sum()
+    window = _WINDOWS[end - _WIDTHS[which - 1] : end]
+    size = newest.size - window.size + 1
+    smooth = np.zeros(size)
     for offset in range(window.size):
-        for place in range(smooth.size):
-            smooth[place] += window[offset] * means[offset + place]
-    return smooth
-
-
-@kernel
-def _trend(smooth: Floats, deviation: float) -> float:
-    """Return the slope per block; 0 if it is not significant."""
-    size = smooth.size
+        for block in range(size):
+            smooth[block] += window[offset] * newest[offset + block]
     mean, product, square, rest = smooth.mean(), 0.0, 0.0, 0.0
     for block in range(size):
         place = block - (size - 1) / 2
@@ -129,23 +130,8 @@ def _trend(smooth: Floats, deviation: float) -> float:
         climbed = smooth[(quarter + 1) * (size - 1) // 4] - smooth[quarter * (size - 1) // 4]
         least = min(least, climbed * np.sign(slope))
     is_significant = rise > SIGNIFICANT * np.sqrt(rest / size) * np.sqrt(12 * LONGEST / size)
-    return slope if is_significant and least > EVENLY / 4 * rise and rise > VISIBLE * deviation else 0.0
-
-
-@kernel
-def _trend_of(means: npt.NDArray[np.float32], deviation: float) -> float:
-    """Return the slope per second of a series; 0 if there is no trend."""
-    known, which = 0, 0
-    while known < BLOCKS and not np.isnan(means[BLOCKS - 1 - known]):
-        known += 1
-    while which < len(SIZES) and SIZES[which] <= known:
-        which += 1
-    if which == 0:
-        return 0.0
-    newest = means[BLOCKS - SIZES[which - 1] :].astype(np.float64)
-    end = _WIDTHS[:which].sum()
-    window = _WINDOWS[end - _WIDTHS[which - 1] : end]
-    return _trend(_smoothed(newest - newest[-1], window), deviation) / BLOCK_S
+    is_trend = is_significant and least > EVENLY / 4 * rise and rise > VISIBLE * deviation
+    return slope / BLOCK_S if is_trend else 0.0
 
 
 @entry("float64[:, ::1](float32[:, ::1], float64, float64[::1])")
@@ -155,7 +141,7 @@ def _read(means: npt.NDArray[np.float32], open_s: float, variance: Floats) -> Fl
     for column in range(variance.size):
         of_it = means[:, column]
         lines[0, column], lines[1, column] = _line(of_it, open_s)
-        lines[2, column] = _trend_of(of_it, np.sqrt(variance[column]))
+        lines[2, column] = _trend(of_it, np.sqrt(variance[column]))
         lines[3, column] = BLOCK_S * (BLOCKS - np.isnan(of_it).sum())
     return lines
 

@@ -54,24 +54,18 @@ def _mean(sums: Floats, youngest: int, oldest: int) -> float:
 
 
 @kernel
-def _drift(sums: Floats, period: float) -> float:
-    """Change per sample: the newest whole periods' mean against that of as many before them."""
-    size = sums.size - 1
-    half = max(np.floor(size / (2 * period)), 1.0) * period
-    newer = min(max(int(np.rint(half)), 1), size - 1)
-    older = min(max(int(np.rint(2 * half)), newer + 1), size)
-    return (_mean(sums, 0, newer) - _mean(sums, newer, older)) / (older / 2)
-
-
-@kernel
 def _known(window: Floats, period: float) -> tuple[Floats, int, float, float]:
     """Return of a series the sums of its samples up to each, how many make its level, its drift, and its
     level."""
-    sums = np.zeros(window.size + 1)
-    for place in range(window.size):
+    size, sums = window.size, np.zeros(window.size + 1)
+    for place in range(size):
         sums[place + 1] = sums[place] + window[place]
-    width = min(max(int(np.rint(period * np.ceil(SMOOTHED / period))), 2), window.size)
-    drift = _drift(sums, period)
+    width = min(max(int(np.rint(period * np.ceil(SMOOTHED / period))), 2), size)
+    # Change per sample: the newest whole periods' mean against that of as many before them.
+    half = max(np.floor(size / (2 * period)), 1.0) * period
+    newer = min(max(int(np.rint(half)), 1), size - 1)
+    older = min(max(int(np.rint(2 * half)), newer + 1), size)
+    drift = (_mean(sums, 0, newer) - _mean(sums, newer, older)) / (older / 2)
     return sums, width, drift, _mean(sums, 0, width) + drift * (width - 1) / 2
 
 

@@ -63,3 +63,44 @@ def order_of(values: Floats) -> Ints:
                 place -= gap
             order[place] = index
     return order
+
+
+@kernel
+def average(values: Floats) -> float:
+    """Return the mean of at least one value."""
+    total = 0.0
+    for value in values:
+        total += value
+    return total / values.size
+
+
+@kernel
+def deviation(values: Floats) -> float:
+    """Return the standard deviation of at least one value."""
+    mean, total = average(values), 0.0
+    for value in values:
+        total += (value - mean) ** 2
+    return float(np.sqrt(total / values.size))
+
+
+@kernel
+def share_from(values: Floats, least: float) -> float:
+    """Return the share of the values that are not below ``least``."""
+    count = 0
+    for value in values:
+        count += value >= least
+    return count / values.size
+
+
+@kernel
+def correlation(first: Floats, other: Floats, least: float, otherwise: float) -> float:
+    """Return Pearson's correlation; ``otherwise`` where one of the two moves by less than ``least``."""
+    mean, mean_of_other = average(first), average(other)
+    both, square, square_of_other = 0.0, 0.0, 0.0
+    for at in range(first.size):
+        a, b = first[at] - mean, other[at] - mean_of_other
+        both += a * b
+        square += a * a
+        square_of_other += b * b
+    size = np.sqrt(square * square_of_other)
+    return float(both / size) if size > least * first.size else otherwise

@@ -8,7 +8,7 @@ import numpy as np
 
 from streams.compiled import entry, kernel
 from streams.operators.columns.arrays import Bools, Floats
-from streams.operators.columns.vectors import sort
+from streams.operators.columns.vectors import average, correlation, deviation, share_from, sort
 from streams.operators.workload.channels import CHANNEL_ROW
 
 _RECENT_S = 60
@@ -70,35 +70,9 @@ def _logs(values: Floats) -> Floats:
 
 
 @kernel
-def _avg(values: Floats) -> float:
-    """Return the mean of at least one value."""
-    total = 0.0
-    for value in values:
-        total += value
-    return total / values.size
-
-
-@kernel
 def _recent(values: Floats) -> float:
     """Return the mean of the last minute."""
-    return _avg(values[max(values.size - _RECENT_S, 0) :])
-
-
-@kernel
-def _std(values: Floats) -> float:
-    mean, total = _avg(values), 0.0
-    for value in values:
-        total += (value - mean) ** 2
-    return float(np.sqrt(total / values.size))
-
-
-@kernel
-def _share(values: Floats, least: float) -> float:
-    """Return the share of the values that are not below ``least``."""
-    count = 0
-    for value in values:
-        count += value >= least
-    return count / values.size
+    return average(values[max(values.size - _RECENT_S, 0) :])
 
 
 @kernel
@@ -130,26 +104,12 @@ def _mean_where(values: Floats, where: Bools) -> float:
 
 
 @kernel
-def _follows(first: Floats, other: Floats) -> float:
-    """Return Pearson's correlation; 0 where one of the two does not move."""
-    mean, mean_other = _avg(first), _avg(other)
-    both, square, square_other = 0.0, 0.0, 0.0
-    for at in range(first.size):
-        a, b = first[at] - mean, other[at] - mean_other
-        both += a * b
-        square += a * a
-        square_other += b * b
-    size = np.sqrt(square * square_other)
-    return float(both / size) if size > 1e-6 * first.size else 0.0
-
-
-@kernel
 def _periodicity(util: Floats) -> float:
     """Return the largest autocorrelation at a lag from three seconds to a third, after the first that is
     below 0."""
     n = util.size
     lags = n // 2
-    sums, off = np.zeros(lags), util - _avg(util)
+    sums, off = np.zeros(lags), util - average(util)
     for at in range(n):
         for lag in range(min(lags, n - at)):
             sums[lag] += off[at] * off[at + lag]
@@ -167,8 +127,8 @@ def _periodicity(util: Floats) -> float:
 def _utilization(util: Floats, copy: Floats, period_confidence: float, out: Floats) -> None:
     busy = util >= _BUSY_PCT
     level = _median(util[busy])
-    out[0], out[1], out[2] = _recent(util) / 100, _avg(util) / 100, _std(util) / 50
-    out[3], out[4], out[5] = _share(util, _BUSY_PCT), _share(util, 90.0), level / 100
+    out[0], out[1], out[2] = _recent(util) / 100, average(util) / 100, deviation(util) / 50
+    out[3], out[4], out[5] = share_from(util, _BUSY_PCT), share_from(util, 90.0), level / 100
     out[7] = min(_mean_where(copy, busy) / level, 1.0) if busy.any() else 0.0
     # How often it starts to work and how regularly, how often it dips, how noisy it is at work, and for how
     # long it rests.
@@ -191,9 +151,13 @@ def _utilization(util: Floats, copy: Floats, period_confidence: float, out: Floa
     out[6] = moved / (used - 1) / 20 if used > 1 else 0.0
     out[8], out[9] = min(count / minutes, 20.0) / 10, min(dips / minutes, 20.0) / 10
     apart = starts[1:count] - starts[: max(count - 1, 0)]
-    out[10] = min(_std(apart) / _avg(apart), 2.0) if apart.size > 2 else 1.0
+    out[10] = min(deviation(apart) / average(apart), 2.0) if apart.size > 2 else 1.0
     out[11], out[12] = np.log2(1 + longest) / 8, np.log2(1 + rest) / 8
-    out[13], out[14], out[15] = _follows(util[1:], util[:-1]), _periodicity(util), period_confidence
+    out[13], out[14], out[15] = (
+        correlation(util[1:], util[:-1], 1e-6, 0.0),
+        _periodicity(util),
+        period_confidence,
+    )
 
 
 @kernel
@@ -203,8 +167,8 @@ def _memory(memory: Floats, host: Floats, out: Floats) -> None:
     for at in range(1, size):
         moves += abs(memory[at] - memory[at - 1]) >= 1
     out[0] = memory[-1] / 100
-    out[1] = (_avg(recent[-5:]) - _avg(recent[:5])) / 50
-    out[2] = (_avg(memory[-5:]) - _avg(memory[:5])) / 50
+    out[1] = (average(recent[-5:]) - average(recent[:5])) / 50
+    out[2] = (average(memory[-5:]) - average(memory[:5])) / 50
     out[3] = min(moves / max(size - 1, 1) * 10, 2.0)
     rise = np.log2((1 + host[-1]) / (1 + host[max(size - _RECENT_S, 0)]))
     out[4] = min(max(rise, -1.0), 2.0)
@@ -214,16 +178,16 @@ def _memory(memory: Floats, host: Floats, out: Floats) -> None:
 def _host(rows: Floats, util: Floats, out: Floats) -> None:
     cpu = _filled(rows[_CPU_ROW])
     logs, resting = _logs(cpu), cpu[util < _BUSY_PCT]
-    out[0], out[1], out[2] = _recent(logs) / 10, _share(cpu, 20.0), _std(logs) / 3
-    out[3] = _follows(util, logs)
+    out[0], out[1], out[2] = _recent(logs) / 10, share_from(cpu, 20.0), deviation(logs) / 3
+    out[3] = correlation(util, logs, 1e-6, 0.0)
     out[4] = np.log2(1 + _median(resting)) / 10 if resting.size else 0.5
     rx, tx, read, write = (
         _logs(rows[_RX_ROW]), _logs(rows[_TX_ROW]), _logs(rows[_READ_ROW]), _logs(rows[_WRITE_ROW]),
     )  # fmt: skip
-    out[5], out[6] = _follows(util, rx), _follows(util, tx)
-    out[7], out[8], out[9] = _recent(rx) / 20, _recent(tx) / 20, _std(rx) / 5
-    out[10], out[11] = _recent(read) / 20, _avg(read) / 20
-    out[12], out[13], out[14] = _recent(write) / 20, write.max() / 20, _share(write, 5.0)
+    out[5], out[6] = correlation(util, rx, 1e-6, 0.0), correlation(util, tx, 1e-6, 0.0)
+    out[7], out[8], out[9] = _recent(rx) / 20, _recent(tx) / 20, deviation(rx) / 5
+    out[10], out[11] = _recent(read) / 20, average(read) / 20
+    out[12], out[13], out[14] = _recent(write) / 20, write.max() / 20, share_from(write, 5.0)
 
 
 @entry("boolean(float64[:, ::1], float64, float64[::1])")

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streams.compiled import entry, kernel
-from streams.operators.columns.arrays import Floats
+from streams.operators.columns.arrays import Floats, Ints
 
 Codes = npt.NDArray[np.uint8]
 """Codes by channel and second, newest second last."""
@@ -108,9 +108,9 @@ def dequantize_one(channel: str, code: int) -> float:
     return float(_VALUES[256 * CHANNEL_ROW[channel] + code])
 
 
-def dequantize_row(channel: str, codes: Codes) -> Floats:
-    """Return values of codes of one channel; NaN is absent."""
-    return np.asarray(_VALUES[codes + np.int64(256 * CHANNEL_ROW[channel])])
+def dequantize_rows(channels: Ints, codes: Codes) -> Floats:
+    """Return values of codes, NaN is absent: each row is of one of the ``channels``, shape (rows, 1)."""
+    return np.asarray(_VALUES[codes + 256 * channels])
 
 
 def codes_to_text(codes: Codes) -> str:

@@ -264,16 +264,15 @@ class RecentMinutes:
             if values_of_features is None or is_blind(values_of_features) or not is_fine
             else values_of_features
         )
-        now: Floats | None
-        if values_of_features is None and is_fine and bool((self._codes[_SPLIT:] != ABSENT_CODE).any()):
-            now = None  # the CPU is seen, and soon for long enough
-        elif seen is None:
-            spans = self._history.values()
+        spans = self._history.values()
+        now: Floats | None = None
+        if seen is not None:
+            now = kind_probabilities(seen)
+        elif values_of_features is not None or not is_fine or (self._codes[_SPLIT:] == ABSENT_CODE).all():
             tried = tries(spans) if self._tick_s <= SPAN_S else 0.0
             of_gpu = gpu_features(spans, self._tick_s, gpus, values_of_features)
             now = None if of_gpu is None else gpu_kind_probabilities(of_gpu, self._rhythm, tried)
-        else:
-            now = kind_probabilities(seen)
+        # else the CPU is seen, and soon for long enough
         has_steps_inside = gpu.period_metric == _STEPS_INSIDE
         if now is not None and has_steps_inside:
             now = with_steps_inside(now, period_confidence)
@@ -289,14 +288,14 @@ class RecentMinutes:
         worked = self._history.worked_s >= _WORKED_S
         if seen is None and not (worked and published in _WORKS) and is_at_rest(values, self._tick_s, gpus):
             may_load = not self._history.worked_s and not _loaded(values)
-            young = self._history.values().shape[1] < _LOADS_SPANS
+            young = spans.shape[1] < _LOADS_SPANS
             return KindEstimate(IDLE, _MAY_LOAD if may_load and young else _RESTS)
         if self._probabilities is None:
             return KindEstimate(UNKNOWN_KIND, NOTHING_KNOWN)
         if seen is None:
             kind = choose_gpu_kind(self._probabilities, published, self._history, rhythm=self._rhythm)
             is_doubtful = kind.kind == _TRAINING and not has_steps_inside
-            if is_doubtful and is_even(self._history.values(), self._tick_s, gpus, self._rhythm):
+            if is_doubtful and is_even(spans, self._tick_s, gpus, self._rhythm):
                 return KindEstimate(UNKNOWN_KIND, 1 - kind.confidence)
             if kind.kind == IDLE and not is_unused(values, self._tick_s):
                 return KindEstimate(UNKNOWN_KIND, 1 - kind.confidence)

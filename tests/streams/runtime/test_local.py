@@ -34,10 +34,11 @@ def test_an_operator_that_fails_is_as_before_the_record() -> None:
 
 
 def test_also_long_after_its_state_was_last_stored() -> None:
-    records = [record(n, 1) for n in range(3 * STORED_EVERY + 7)]
-    records.insert(250, record(9999, b'{"n":9,"boom":1}'))
-    records.insert(300, record(9999, b'{"m":1}'))
-    assert results(fed(LocalPipeline([STAGE], "t."), records)) == {"a": [307, 307]}
+    count = 3 * STORED_EVERY + 7
+    records = [record(n, 1) for n in range(count)]
+    records.insert(5 * STORED_EVERY // 2, record(9999, b'{"n":9,"boom":1}'))
+    records.insert(3 * STORED_EVERY, record(9999, b'{"m":1}'))
+    assert results(fed(LocalPipeline([STAGE], "t."), records)) == {"a": [count, count]}
 
 
 def test_an_operator_that_cannot_begin() -> None:

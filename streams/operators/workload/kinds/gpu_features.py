@@ -294,7 +294,7 @@ def _is_even(spans: Floats, step: int, gpus: int, rhythm: float) -> bool:
         moves += abs(memory[at] - memory[at - 1]) >= 1
     for least in kept[_LEAST]:
         pauses += least < _PAUSE * usual
-    return max(moves, pauses) < min(_PAUSES, 1 + kept.shape[1] // _FEWEST)
+    return bool(max(moves, pauses) < min(_PAUSES, 1 + kept.shape[1] // _FEWEST))
 
 
 @entry("float64(float64[:, ::1])")

@@ -13,7 +13,7 @@ from streams.operators.workload.channels import (
     Codes,
     codes_from_text,
     codes_to_text,
-    dequantize_row,
+    dequantize_rows,
 )
 
 SPANS = 180  # half an hour: ticks may be a minute apart (docs/decisions/0053)
@@ -28,7 +28,7 @@ _UTIL, _COPY, _MEMORY, _POWER_PCT, _POWER_W = (
 )
 _MEANS = ((0, _UTIL), (3, _COPY), (5, _POWER_PCT), (6, _POWER_W))
 """Rows that are means, and the channels that these are of."""
-_CHANNELS = ("busiest_gpu_util_pct",) * 3 + ("mem_copy_util_pct", "gpu_mem_pct", "power_pct", "power_w")
+_CHANNELS = np.array([[_UTIL], [_UTIL], [_UTIL], [_COPY], [_MEMORY], [_POWER_PCT], [_POWER_W]])
 
 
 class GpuHistory:
@@ -51,12 +51,9 @@ class GpuHistory:
     def values(self) -> Floats:
         """Return the values of ``ROWS``, NaN for absent, from the first span of which the utilization is
         known."""
-        known = np.flatnonzero(self._codes[0] != ABSENT_CODE)
-        first = int(known[0]) if known.size else SPANS
-        rows = [
-            dequantize_row(channel, row[first:]) for channel, row in zip(_CHANNELS, self._codes, strict=True)
-        ]
-        return np.stack(rows)
+        known = self._codes[0] != ABSENT_CODE
+        first = int(known.argmax()) if known.any() else SPANS
+        return dequantize_rows(_CHANNELS, self._codes[:, first:])
 
     @property
     def worked_s(self) -> int:

@@ -78,7 +78,14 @@ class DcgmDmonReader:
         ``ValueError``."""
         text = line.strip()
         if text.startswith("#"):
-            self._read_heading(text.lstrip("# ").split())
+            entity_name, *names = text.lstrip("# ").split() or [""]
+            self._columns = None
+            if entity_name == "Entity":
+                self._names = names
+                self._columns = _make_columns(names, _DCGM_FIELDS, _HELD, self.notes)
+                ranks = {name: rank for rank, name in enumerate(_DCGM_FIELDS)}
+                columns = [(at, column) for at, column in enumerate(self._columns) if column is not None]
+                self._by_rank = sorted(columns, key=lambda pair: ranks[pair[1].name])
             return []
         if not text or text.split()[0].upper() == "ID" or text.startswith(_STOPPED):
             return []
@@ -109,16 +116,6 @@ class DcgmDmonReader:
         measured = {name: value for name, value in figures.items() if name in _OF_A_SLICE}
         self.notes.unused = tuple(name for name in self.notes.unused if name != _ENGINE)
         return [Row(ts_ms, {"index": index, "mig": [{"uuid": f"MIG-{index}/{number}/0"} | measured]})]
-
-    def _read_heading(self, names: list[str]) -> None:
-        self._columns = None
-        if names[:1] != ["Entity"]:
-            return
-        self._names = names[1:]
-        self._columns = _make_columns(self._names, _DCGM_FIELDS, _HELD, self.notes)
-        ranks = {name: rank for rank, name in enumerate(_DCGM_FIELDS)}
-        known = [(at, column) for at, column in enumerate(self._columns) if column is not None]
-        self._by_rank = sorted(known, key=lambda pair: ranks[pair[1].name])
 
     def _held_shares(self, gpu: int, cells: list[str], ts_ms: int) -> dict[str, float]:
         """Give for what share of the time something held the clocks down; of two names the first counts."""

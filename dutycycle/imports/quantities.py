@@ -338,19 +338,6 @@ class Column:
                 return None
             raise ValueError(f"{cell!r} is no {self.field}")
         text, unit = match.groups()
-        value = float(text) * self._factor_of(cell, unit, quantity)
-        is_absent = not quantity.least <= value <= quantity.most
-        if self.unit is None and not unit:
-            self._notes.note_bare(self.field, self.name, quantity.usual, float(text), absent=is_absent)
-        if is_absent:
-            self._notes.count_out_of_range(self.name, cell)
-            return None
-        if quantity.whole:
-            return round(value)
-        return int(value) if value.is_integer() else value
-
-    def _factor_of(self, cell: str, unit: str, quantity: Quantity) -> float:
-        """Give by what the number of a cell is multiplied, which has its own ``unit`` or none."""
         factor = self._factor
         if unit:
             try:
@@ -362,7 +349,14 @@ class Column:
             raise ValueError(f"{cell!r} has no unit, and those before it in {self.name} have: it was cut off")
         if self.field == "energy_j":
             self._notes.energy_factors.add(factor)
-        return factor
+        value = float(text) * factor
+        is_absent = not quantity.least <= value <= quantity.most
+        if self.unit is None and not unit:
+            self._notes.note_bare(self.field, self.name, quantity.usual, float(text), absent=is_absent)
+        if is_absent:
+            self._notes.count_out_of_range(self.name, cell)
+            return None
+        return round(value) if quantity.whole or value.is_integer() else value
 
 
 def read_cells(cells: Sequence[tuple[Column, str]], notes: Notes) -> list[Any]:

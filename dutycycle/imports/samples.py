@@ -307,8 +307,13 @@ class Samples:
         Rows that do not say their GPU are joined by their distance. A moment that has not as many of them as
         the others is left out, for it is not known which are missing; but not the last, which was cut off.
         """
+        doubles = Doubles()
         ticks: dict[str, _Tick] = {}  # by node, the oldest first
-        for row in self._without_doubles(done):
+        for row in self._sorting.merged():
+            if doubles.is_double(row):
+                self.doubled += 1
+                done()
+                continue
             name, ts_ms = row.key or "", row.ts_ms or 0
             while ticks and next(iter(ticks.values())).first_ms + APART_MS <= ts_ms:
                 yield from self._complete(ticks.pop(next(iter(ticks))))
@@ -319,7 +324,8 @@ class Samples:
             nameless = gpu.uuid == _NAMELESS
             tick = ticks.get(name)
             uuid = node.uuids.get(gpu.index, gpu.uuid) if gpu.uuid == f"gpu-{gpu.index}" else gpu.uuid
-            if tick is not None and nameless and ts_ms - tick.last_ms > node.deal.within_ms:
+            is_apart = tick is not None and ts_ms - tick.last_ms > node.deal.within_ms
+            if tick is not None and nameless and (node.deal.gpus == 1 or is_apart):
                 yield from self._complete(ticks.pop(name))
             elif tick is not None and not nameless and uuid in tick.gpus:
                 joined = _join_parts(tick.gpus[uuid], gpu, ts_ms - tick.last_ms)
@@ -331,24 +337,12 @@ class Samples:
             tick = ticks.setdefault(name, _Tick(name, ts_ms, ts_ms))
             tick.last_ms = ts_ms
             if nameless:
-                if node.deal.gpus == 1 and tick.gpus:
-                    yield from self._complete(ticks.pop(name))
-                    tick = ticks.setdefault(name, _Tick(name, ts_ms, ts_ms))
                 gpu = msgspec.structs.replace(gpu, index=len(tick.gpus))
                 uuid = f"gpu-{gpu.index}"
             tick.gpus[uuid] = msgspec.structs.replace(gpu, uuid=uuid)
             done()
         for tick in ticks.values():
             yield from self._complete(tick, is_last=True)
-
-    def _without_doubles(self, done: Callable[[], None]) -> Iterator[TraceRecord]:
-        doubles = Doubles()
-        for row in self._sorting.merged():
-            if doubles.is_double(row):
-                self.doubled += 1
-                done()
-            else:
-                yield row
 
     def _complete(self, tick: _Tick, *, is_last: bool = False) -> Iterator[_Tick]:
         node = self._nodes[tick.node]

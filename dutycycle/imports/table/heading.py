@@ -142,17 +142,12 @@ class Heading:
             time, parts = cells[position : position + 2]
             if _TIME_BEFORE_PARTS(time) and _PARTS_OF_SECOND(parts):
                 cells[position : position + 2] = [f"{time}.{parts}"]
-        if len(cells) > self.width and self.delimiter != _SPACES and '"' not in line:
-            cells = self._with_whole_text(cells, line.split(self.delimiter))
-        return cells
-
-    def _with_whole_text(self, cells: list[str], raw: list[str]) -> list[str]:
-        """Join a text that was cut at its commas: nvidia-smi quotes neither ``process_name`` nor ``name``.
-
-        ``raw``: the cells with the spaces around them. A comma before decimals is none of a text: without a
-        space where the others have one it stands in the text, and no number may follow any other.
-        """
-        text = self.shared.get("process_name", self.shared.get("model"))
+        if len(cells) <= self.width or self.delimiter == _SPACES or '"' in line:
+            return cells
+        # A text may be cut at its commas: nvidia-smi quotes neither ``process_name`` nor ``name``. A comma
+        # before decimals is none of a text: without a space where the others have one it stands in the text,
+        # and no number may follow any other.
+        text, raw = self.shared.get("process_name", self.shared.get("model")), line.split(self.delimiter)
         if text is None or len(raw) != len(cells):
             return cells
         begin = text[0]

@@ -47,7 +47,21 @@ def flat_lines(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
     try:
         value = _decoder.decode(first)
     except _NO_JSON:
-        yield from _of_text("".join(chain([first], (line for _, line in whole))), number)
+        text = "".join(chain([first], (line for _, line in whole)))
+        at = counted = 0
+        while begin := _VALUE.search(text, at):
+            at = begin.start()
+            number += text.count("\n", counted, at)
+            counted = at
+            try:
+                value, end = _decoder.raw_decode(text, at)
+            except _NO_JSON:
+                yield number, text[at:].partition("\n")[0] + "\n"
+                following = _NEXT.search(text, at)
+                at = following.end() if following else len(text)
+                continue
+            yield from _of_value(value, number)
+            at = end
         return
     yield from _of_value(value, number)
     for number, line in whole:
@@ -71,23 +85,6 @@ def _joined(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
             text = ""
     if text:
         yield begun, text
-
-
-def _of_text(text: str, number: int) -> Iterator[tuple[int, str]]:
-    at = counted = 0
-    while begin := _VALUE.search(text, at):
-        at = begin.start()
-        number += text.count("\n", counted, at)
-        counted = at
-        try:
-            value, end = _decoder.raw_decode(text, at)
-        except _NO_JSON:
-            yield number, text[at:].partition("\n")[0] + "\n"
-            following = _NEXT.search(text, at)
-            at = following.end() if following else len(text)
-            continue
-        yield from _of_value(value, number)
-        at = end
 
 
 def _of_value(value: Any, number: int) -> Iterator[tuple[int, str]]:
@@ -247,9 +244,13 @@ def _rows_of_table(value: Mapping[str, Any]) -> list[dict[str, Any]] | None:
     The name of a row is its time where it is one and the row has no other; else it is left out.
     """
     parts = list(value.values())
-    if _is_split(value):
-        names = value["columns"]
-        rows = [dict(zip(names, cells, strict=True)) for cells in value["data"]]
+    headings, lines = value.get("columns"), value.get("data")
+    if (
+        isinstance(headings, list) and all(isinstance(name, str) for name in headings)
+        and isinstance(lines, list)
+        and all(isinstance(line, list) and len(line) == len(headings) for line in lines)
+    ):  # fmt: skip
+        rows = [dict(zip(headings, line, strict=True)) for line in lines]
         return _name_rows(value.get("index") or [], rows)
     if value.keys() == {"schema", "data"} and _are_objects(value["data"]):
         schema = value["schema"]
@@ -282,14 +283,6 @@ def _rows_of_table(value: Mapping[str, Any]) -> list[dict[str, Any]] | None:
     if all(name.isdecimal() for name in value) and _are_objects(parts) and all(map(_has_time, parts)):
         return parts
     return None
-
-
-def _is_split(value: Mapping[str, Any]) -> bool:
-    names, rows = value.get("columns"), value.get("data")
-    return (
-        isinstance(names, list) and all(isinstance(name, str) for name in names) and isinstance(rows, list)
-        and all(isinstance(row, list) and len(row) == len(names) for row in rows)
-    )  # fmt: skip
 
 
 def _name_rows(names: Sequence[Any], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -98,8 +98,12 @@ def read_run(path: str, notes: Notes) -> WandbRun:
         run.damage.append("the last message is cut off: left out")
     if run.exit_code is None:
         run.damage.append("has no end of the run: it goes on, or was killed, or the file is cut off")
-    own = [name for name, steps in counters.items() if name != _CALLS and _counts_up(steps)]
-    if own:  # of the names that the training chose, the one that is logged most often
+    own = [
+        name for name, steps in counters.items()
+        if name != _CALLS and len(steps) > 1 and steps[-1].step > steps[0].step
+        and all(earlier.step <= later.step for earlier, later in pairwise(steps))
+    ]  # fmt: skip
+    if own:  # of the names that the training chose and that count up, the one that is logged most often
         run.step_name = max(own, key=lambda name: len(counters[name]))
     run.steps = counters.get(run.step_name, [])
     _read_metadata(run, Path(path).parent / "files" / "wandb-metadata.json", notes)
@@ -182,12 +186,6 @@ def _read_metadata(run: WandbRun, path: Path, notes: Notes) -> None:
         run.gpu_models, run.gpu_bytes = models, amounts
     run.cores = run.cores or cores or None
     run.mem_total_bytes = run.mem_total_bytes or round(total * 1024**3 if total < 2**20 else total) or None
-
-
-def _counts_up(steps: list[Step]) -> bool:
-    return len(steps) > 1 and steps[-1].step > steps[0].step and all(
-        earlier.step <= later.step for earlier, later in pairwise(steps)
-    )  # fmt: skip
 
 
 def _read_moment(content: bytes) -> Moment:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import isnan, nan
+from operator import itemgetter
 
 import numpy as np
 
@@ -76,7 +77,8 @@ class GpuUse:
     power_max: float | None
     temp_max: float | None
     throttled: dict[str, float] | None
-    """Of each reason the share of the ticks in which the driver gave it, in percent."""
+    """Of each reason the share of the ticks in which the driver gave it, in percent; None where the source
+    does not tell reasons."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +152,7 @@ def facts_of(gathered: Gathered, view: View, settings: Settings) -> Facts:
     return Facts(
         duration_s=(view.last_ms - view.first_ms + step_ms) / 1000,
         gpus=gpus,
-        verdicts=sorted(_verdicts(gathered, view), key=_says_nothing),
+        verdicts=_verdicts(gathered, view),
         cycles=[(what, cycle) for metric, what in _CYCLIC for cycle in cycles_of(gathered, view, metric)],
         cost=sum_of_known((of_time, of_energy)),
         idle_cost=idle_cost,
@@ -196,6 +198,11 @@ def _use(gathered: Gathered, gpu: GpuView) -> GpuUse:
     known, judged = np.isfinite(util), np.isfinite(working)
     untouched = ticks["untouched"]
     energy_j, metered_s = _energy_of(gpu)
+    codes = ticks["throttle"][np.isfinite(ticks["throttle"])].astype(int)
+    throttled: dict[str, float] = {}
+    for code, count in zip(*np.unique(codes, return_counts=True), strict=True):
+        for name in gathered.throttles[code]:
+            throttled[name] = throttled.get(name, 0.0) + 100 * float(count) / len(codes)
     return GpuUse(
         name=gpu.name,
         node=traced.node,
@@ -221,7 +228,7 @@ def _use(gathered: Gathered, gpu: GpuView) -> GpuUse:
         power_mean=ticks.mean("power_w"),
         power_max=ticks.most("power_high_w"),
         temp_max=ticks.most("temp_c"),
-        throttled=_throttled(gathered, ticks["throttle"]),
+        throttled=throttled if len(codes) else None,
     )
 
 
@@ -250,20 +257,10 @@ def of_peak(ticks: FrameTicks, model: str | None) -> Floats:
     return ticks["tensor_active_pct"] * ticks["sm_clock_mhz"] / (peak_mhz(model) or np.nan)
 
 
-def _throttled(gathered: Gathered, codes: np.ndarray) -> dict[str, float] | None:
-    """Return for what share of the ticks, in percent, each reason held; None where the source does not tell
-    reasons."""
-    known = codes[np.isfinite(codes)].astype(int)
-    if not len(known):
-        return None
-    shares: dict[str, float] = {}
-    for code, count in zip(*np.unique(known, return_counts=True), strict=True):
-        for name in gathered.throttles[code]:
-            shares[name] = shares.get(name, 0.0) + 100 * float(count) / len(known)
-    return shares
-
-
-def _verdicts(gathered: Gathered, view: View) -> Iterator[Verdict]:
+def _verdicts(gathered: Gathered, view: View) -> list[Verdict]:
+    """Return verdicts, a job's before its pods'; those that tell neither kind nor bottleneck come last."""
+    unknown = ("unknown", "unknown")
+    verdicts = []
     for key, insights in insights_of(gathered, view).items():
         lasted: dict[tuple[str, str], float] = {}
         newest: dict[tuple[str, str], Plain] = {}
@@ -273,23 +270,14 @@ def _verdicts(gathered: Gathered, view: View) -> Iterator[Verdict]:
             begin_ms = max(insight["since_ms"] if number == 0 else insight["ts_ms"], view.first_ms)
             lasted[what] = lasted.get(what, 0.0) + max(min(end_ms, view.last_ms) - begin_ms, 0) / 1000
             newest[what] = insight
-        best = max(lasted, key=lambda what: (*_says(*what), lasted[what]))
+        # What holds back something of unknown kind is worth as much as a kind of which that is unknown,
+        # however long neither was known.
+        best = max(lasted, key=lambda what: (len({*what} - _SAY_LITTLE), what != unknown, lasted[what]))
         every = [of for insight in insights for of in insight.get("anomalies", ())]
         odd = {(of["kind"], of.get("pod"), of.get("gpu"), of["since_ms"]): of for of in every}
         anomalies = tuple(sorted(odd.values(), key=lambda of: (of["since_ms"], of["kind"])))
-        yield Verdict(view.subjects[key], newest[best], lasted[best], anomalies)
-
-
-def _says(kind: str, bottleneck: str) -> tuple[int, bool]:
-    """Rank how much is known by it: what holds back something of unknown kind is worth as much as a kind of
-    which that is unknown, however long neither was known."""
-    return len({kind, bottleneck} - _SAY_LITTLE), (kind, bottleneck) != ("unknown", "unknown")
-
-
-def _says_nothing(verdict: Verdict) -> bool:
-    """Tell whether neither kind nor bottleneck is known: such a verdict comes after those that say something,
-    of which a job's comes before its pods'."""
-    return (verdict.insight["kind"], verdict.insight["bottleneck"]) == ("unknown", "unknown")
+        verdicts.append((best == unknown, Verdict(view.subjects[key], newest[best], lasted[best], anomalies)))
+    return [verdict for _, verdict in sorted(verdicts, key=itemgetter(0))]
 
 
 def headline(facts: Facts) -> tuple[str, str]:

@@ -66,11 +66,8 @@ def phases_of(view: View, insights: Iterable[Plain], period_s: float | None) -> 
     steps = activity.step_ms / 1000
     pause = min(max(_PAUSE_S[0], 1.2 * (period_s or 0.0)), _PAUSE_S[1])
     states = _states(activity, max(round(_SMOOTH_S / steps), 1), pause / steps)
-    named = list(
-        _named(states, activity, view.first_ms, sorted(insights, key=lambda insight: insight["since_ms"]))
-    )
     joined: list[Phase] = []
-    for phase in named:
+    for phase in _named(states, activity, view.first_ms, insights):
         if joined and joined[-1].name == phase.name:
             joined[-1] = Phase(phase.name, joined[-1].first_ms, phase.last_ms)
         else:
@@ -139,16 +136,30 @@ def _states(activity: _Activity, smooth: int, least_pause: float) -> list[tuple[
 
 
 def _named(
-    states: Sequence[tuple[str, int, int]], activity: _Activity, start_ms: int, insights: Sequence[Plain]
+    states: Sequence[tuple[str, int, int]], activity: _Activity, start_ms: int, insights: Iterable[Plain]
 ) -> Iterator[Phase]:
-    usual_written, usual_read = (_usual(states, rates) for rates in (activity.written, activity.read))
+    """Name the stretches: a busy one is cut by the kinds that the insights give it, of which the first counts
+    from the beginning on."""
+    kinds = [
+        (insight["since_ms"], insight["kind"])
+        for insight in sorted(insights, key=lambda insight: insight["since_ms"])
+        if insight["kind"] not in ("unknown", "idle", "loading")
+    ]
+    busy = [slice(first, last) for name, first, last in states if name == BUSY]
+    usual_written, usual_read = (
+        float(np.concatenate([rates[where] for where in busy]).mean()) if busy else 0.0
+        for rates in (activity.written, activity.read)
+    )
     worked = False
     for name, first, last in states:
         from_ms, to_ms = (start_ms + at * activity.step_ms for at in (first, last))
         where = slice(first, last)
         if name == BUSY:
             worked = True
-            yield from _by_insight(from_ms, to_ms, insights)
+            cuts = [at for at, _ in kinds[1:] if from_ms < at < to_ms]
+            for begin, end in zip([from_ms, *cuts], [*cuts, to_ms], strict=True):
+                past = [kind for at, kind in kinds if at <= begin]
+                yield Phase(past[-1] if past else (kinds[0][1] if kinds else BUSY), begin, end)
             continue
         if name == IDLE:
             if worked and _much(activity.written[where], usual_written):
@@ -160,24 +171,5 @@ def _named(
         yield Phase(name, from_ms, to_ms)
 
 
-def _usual(states: Iterable[tuple[str, int, int]], rate: Floats) -> float:
-    """Return the mean while the GPUs are busy."""
-    busy = [rate[first:last] for name, first, last in states if name == BUSY]
-    return float(np.concatenate(busy).mean()) if busy else 0.0
-
-
 def _much(rate: Floats, usual: float) -> bool:
     return bool(rate.mean() >= max(_BYTES_PER_S, _TIMES_USUAL * usual))
-
-
-def _by_insight(first_ms: int, last_ms: int, insights: Sequence[Plain]) -> Iterator[Phase]:
-    """Cut a busy stretch by the kinds that the insights give it; the first counts from the beginning on."""
-    kinds = [
-        (insight["since_ms"], insight["kind"])
-        for insight in insights
-        if insight["kind"] not in ("unknown", "idle", "loading")
-    ]
-    cuts = [at for at, _ in kinds[1:] if first_ms < at < last_ms]
-    for begin, end in zip([first_ms, *cuts], [*cuts, last_ms], strict=True):
-        past = [kind for at, kind in kinds if at <= begin]
-        yield Phase(past[-1] if past else (kinds[0][1] if kinds else BUSY), begin, end)

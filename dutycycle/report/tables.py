@@ -1,14 +1,14 @@
 """Writes the figures of a report as CSV files, and as Parquet where pyarrow is installed."""
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from importlib.util import find_spec
+from math import isnan
 from pathlib import Path
 
 import orjson
 
-from dutycycle.report.charts.chart import Chart
 from dutycycle.report.facts import GpuUse
 from dutycycle.report.page import Report
 
@@ -47,7 +47,16 @@ def write_tables(report: Report, folder: Path) -> None:
         )
         for verdict in facts.verdicts
     ]  # fmt: skip
-    series = [row for chart in report.charts if chart.in_time for row in _series(chart)]
+    series = [
+        (chart.id, line.name, chart.unit, *point)
+        for chart in report.charts if chart.in_time
+        for line in chart.series
+        for point in zip(
+            line.points.times.tolist(), line.points.mean.tolist(), line.points.low.tolist(),
+            line.points.high.tolist(), strict=True,
+        )
+        if not isnan(point[1])  # absent
+    ]  # fmt: skip
     tables: dict[str, tuple[Sequence[str], Sequence[_Row]]] = {
         "gpus": (("gpu", *_GPU_FIGURES[1:], "throttled_pct"), gpus),
         "phases": (("phase", "start_ms", "end_ms"), phases),
@@ -85,17 +94,3 @@ def _write(path: Path, head: Sequence[str], rows: Sequence[_Row]) -> None:
 
 
 _GPU_FIGURES = tuple(field.name for field in fields(GpuUse) if field.name != "throttled")
-
-
-def _series(chart: Chart) -> Iterator[_Row]:
-    for line in chart.series:
-        points = line.points
-        for ts_ms, *values in zip(
-            points.times.tolist(),
-            points.mean.tolist(),
-            points.low.tolist(),
-            points.high.tolist(),
-            strict=True,
-        ):
-            if values[0] == values[0]:  # NaN is absent
-                yield (chart.id, line.name, chart.unit, ts_ms, *values)

@@ -97,7 +97,19 @@ def draw(axes: "Axes", chart: Chart) -> None:
     """Draw a chart."""
     axes.set_title(f"{chart.title} ({chart.unit})", loc="left", fontsize=11)
     if chart.kind == "heat":
-        _draw_heat(axes, chart)
+        from matplotlib.dates import date2num  # here, not above: it takes a second
+
+        points = chart.lines[0].points
+        ends = date2num(_moments([points.start_ms, points.start_ms + points.step_ms * len(points.mean)]))
+        rows = np.stack([line.points.mean for line in chart.lines])
+        extent = (float(ends[0]), float(ends[1]), len(rows) - 0.5, -0.5)
+        image = axes.imshow(
+            rows, aspect="auto", extent=extent, vmin=0, vmax=100, cmap="Blues", interpolation="nearest"
+        )
+        axes.set_yticks(range(len(rows)), [line.name for line in chart.lines], fontsize=8)
+        axes.xaxis_date()
+        _time_axis(axes)
+        axes.figure.colorbar(image, ax=axes, label=chart.unit)
         return
     if chart.kind == "stack":
         for line, low, high in stacked(chart.lines):
@@ -216,19 +228,3 @@ def _time_axis(axes: "Axes") -> None:
     locator = AutoDateLocator()
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
-
-
-def _draw_heat(axes: "Axes", chart: Chart) -> None:
-    from matplotlib.dates import date2num
-
-    points = chart.lines[0].points
-    ends = date2num(_moments([points.start_ms, points.start_ms + points.step_ms * len(points.mean)]))
-    rows = np.stack([line.points.mean for line in chart.lines])
-    extent = (float(ends[0]), float(ends[1]), len(rows) - 0.5, -0.5)
-    image = axes.imshow(
-        rows, aspect="auto", extent=extent, vmin=0, vmax=100, cmap="Blues", interpolation="nearest"
-    )
-    axes.set_yticks(range(len(rows)), [line.name for line in chart.lines], fontsize=8)
-    axes.xaxis_date()
-    _time_axis(axes)
-    axes.figure.colorbar(image, ax=axes, label=chart.unit)

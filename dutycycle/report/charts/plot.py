@@ -37,14 +37,30 @@ Figure = dict[str, Any]
 def figure_of(chart: Chart, from_ms: int, to_ms: int) -> Figure:
     """Return ``data`` and ``layout`` of one chart, over the report's time."""
     if chart.kind == "heat":
-        data: list[Figure] = [_heat(chart)]
+        points = chart.lines[0].points
+        data: list[Figure] = [{
+            "type": "heatmap", "x0": points.start_ms, "dx": points.step_ms,
+            "y": [_text(line.name) for line in chart.lines],
+            "z": [rounded(np.round(line.points.mean)) for line in chart.lines], "zmin": 0, "zmax": 100,
+            "colorscale": [[0, "#dfe9f5"], [0.5, "#5b95d1"], [1, "#0b3c6f"]], "ygap": 2,
+            "colorbar": {"thickness": 10, "len": 1.1, "tickvals": [0, 100], "ticksuffix": f" {chart.unit}"},
+            "hovertemplate": "%{y}: %{z:.0f} %<br>%{x}<extra></extra>",
+        }]  # fmt: skip
     elif chart.kind == "stack":
         data = [trace for part in stacked(chart.lines) for trace in _layer(chart, *part)]
     elif chart.kind == "plane":
         data = [_spots(spots, chart) for spots in chart.spots]
     else:
         data = [trace for line in chart.lines for trace in _traces(chart, line)]
-        data += [_marks(marks, chart) for marks in chart.marks]
+        data += [
+            {
+                "type": "scatter", "mode": "markers", "meta": marks.group,
+                "name": _text(f"{marks.name} ({marks.group})"), "x": marks.times_ms, "y": marks.values,
+                "hovertemplate": marks.name,
+                "marker": {"symbol": "triangle-down", "size": 8, "color": color_of_mark(marks)},
+            }
+            for marks in chart.marks
+        ]  # fmt: skip
         data += [_dots(dots, chart.unit) for dots in chart.dots]
         data += [trace for number, fan in enumerate(chart.fans) for trace in _fan(fan, first=number == 0)]
     return {"data": data, "layout": _layout(chart, from_ms, to_ms)}
@@ -87,7 +103,8 @@ def _layout(chart: Chart, from_ms: int, to_ms: int) -> Figure:
         vertical = {"range": [0, chart.most * 1.04]}
     elif chart.unit not in ("MHz", "°C"):
         vertical = {"rangemode": "tozero"}
-    layout: Figure = {
+    shapes, labels = ([], []) if heat else _limits_and_cycle(chart)
+    return {
         "height": 76 + _ROW * lines if heat else _HEIGHT,
         "margin": {
             "l": 96 if heat else 58,
@@ -115,10 +132,9 @@ def _layout(chart: Chart, from_ms: int, to_ms: int) -> Figure:
             "automargin": True,
             **vertical,
         },
-        "shapes": [] if heat else [*_shapes(chart)],
-        "annotations": [] if heat else [*_labels(chart)],
+        "shapes": shapes,
+        "annotations": labels,
     }
-    return layout
 
 
 def _traces(chart: Chart, line: Line) -> Iterator[Figure]:
@@ -237,23 +253,6 @@ def rounded(values: np.ndarray) -> list[float | None]:
     return [None if value != value else float(f"{value:.4g}") for value in values.tolist()]
 
 
-def _marks(marks: Marks, chart: Chart) -> Figure:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "meta": marks.group,
-        "name": _text(f"{marks.name} ({marks.group})"),
-        "x": marks.times_ms,
-        "y": marks.values,
-        "hovertemplate": marks.name,
-        "marker": {
-            "symbol": "triangle-down",
-            "size": 8,
-            "color": color_of_mark(marks),
-        },
-    }
-
-
 def _fan(fan: Fan, *, first: bool) -> Iterator[Figure]:
     color = _PALETTE[1]
     there_and_back = [*fan.high, *reversed(fan.low)]
@@ -281,44 +280,9 @@ def _fan(fan: Fan, *, first: bool) -> Iterator[Figure]:
     }
 
 
-def _heat(chart: Chart) -> Figure:
-    points = chart.lines[0].points
-    return {
-        "type": "heatmap",
-        "x0": points.start_ms,
-        "dx": points.step_ms,
-        "y": [_text(line.name) for line in chart.lines],
-        "z": [rounded(np.round(line.points.mean)) for line in chart.lines],
-        "zmin": 0,
-        "zmax": 100,
-        "colorscale": [[0, "#dfe9f5"], [0.5, "#5b95d1"], [1, "#0b3c6f"]],
-        "ygap": 2,
-        "colorbar": {"thickness": 10, "len": 1.1, "tickvals": [0, 100], "ticksuffix": f" {chart.unit}"},
-        "hovertemplate": "%{y}: %{z:.0f} %<br>%{x}<extra></extra>",
-    }
-
-
 def _across(x0: float, x1: float, y0: float, y1: float, **more: Any) -> Figure:
     """Draw a line; ``xref`` or ``yref`` of ``paper``: 0 to 1 is all of the plot."""
     return {"type": "line", "x0": x0, "x1": x1, "y0": y0, "y1": y1, **more}
-
-
-def _shapes(chart: Chart) -> Iterator[Figure]:
-    """Yield the limits, a bar above the time of the cycle, and a line where each of its periods ends."""
-    dashed = {"width": 1, "dash": "dash", "color": "#8b8b8b"}
-    for _, value in chart.limits:
-        yield _across(0, 1, value, value, xref="paper", line=dashed)
-    for _, value in chart.limits_across:
-        yield _across(value, value, 0, 1, yref="paper", line=dashed)
-    if chart.cycle is not None:
-        _, first_ms, last_ms, _ = chart.cycle
-        yield {
-            "type": "rect", "yref": "paper", "x0": first_ms, "x1": last_ms, "y0": 1, "y1": 1.025,
-            "fillcolor": "#8a6fdf", "line": {"width": 0},
-        }  # fmt: skip
-    dotted = {"width": 1, "dash": "dot", "color": "#8a6fdf80"}
-    for at in cycle_lines_ms(chart):
-        yield _across(at, at, 0, 1, yref="paper", layer="below", line=dotted)
 
 
 def _label(text: str, x: float, y: float, yanchor: str, **refs: str) -> Figure:
@@ -329,11 +293,27 @@ def _label(text: str, x: float, y: float, yanchor: str, **refs: str) -> Figure:
     }  # fmt: skip
 
 
-def _labels(chart: Chart) -> Iterator[Figure]:
-    """Label the limits, and the cycle."""
+def _limits_and_cycle(chart: Chart) -> tuple[list[Figure], list[Figure]]:
+    """Draw the limits, a bar above the time of the cycle, and a line where each of its periods ends; and
+    label the limits and the cycle."""
+    shapes: list[Figure] = []
+    labels: list[Figure] = []
+    dashed = {"width": 1, "dash": "dash", "color": "#8b8b8b"}
     for name, value in chart.limits:
-        yield _label(f"{name} {value:.4g} {chart.unit}", 0, value, "top", xref="paper")
+        shapes.append(_across(0, 1, value, value, xref="paper", line=dashed))
+        labels.append(_label(f"{name} {value:.4g} {chart.unit}", 0, value, "top", xref="paper"))
     for name, value in chart.limits_across:
-        yield _label(f"{name} {value:.4g} {chart.unit}", value, 0, "bottom", yref="paper")
+        shapes.append(_across(value, value, 0, 1, yref="paper", line=dashed))
+        labels.append(_label(f"{name} {value:.4g} {chart.unit}", value, 0, "bottom", yref="paper"))
     if chart.cycle is not None:
-        yield _label(chart.cycle[0], 0, 1.03, "bottom", xref="paper", yref="paper")
+        title, first_ms, last_ms, _ = chart.cycle
+        shapes.append({
+            "type": "rect", "yref": "paper", "x0": first_ms, "x1": last_ms, "y0": 1, "y1": 1.025,
+            "fillcolor": "#8a6fdf", "line": {"width": 0},
+        })  # fmt: skip
+        labels.append(_label(title, 0, 1.03, "bottom", xref="paper", yref="paper"))
+    dotted = {"width": 1, "dash": "dot", "color": "#8a6fdf80"}
+    shapes += [
+        _across(at, at, 0, 1, yref="paper", layer="below", line=dotted) for at in cycle_lines_ms(chart)
+    ]
+    return shapes, labels

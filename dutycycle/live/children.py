@@ -63,7 +63,21 @@ class Child:
         """Keep the process running until ``stop``; after a failure start it again, later each time."""
         while not self._stopping.is_set():
             started = time.monotonic()
-            ended = await self._attempt()
+            self._last_words = ""
+            try:
+                status = await self._once()
+            except Exception as error:  # noqa: BLE001 - whatever it is, the next start may do better
+                ended = f"could not be run ({error})"
+                self.status, self.reason = 1, f"{self.name} {ended}"
+                if self._process is not None and self._process.returncode is None:
+                    self._process.kill()  # nobody reads what it says: it would stand still
+                    await self._process.wait()
+            else:
+                ended = f"ended with status {status}"
+                # SIGTERM by its number: it came before the interpreter could handle it.
+                if status not in (NOT_BEGUN, -signal.SIGTERM):
+                    words = self._last_words if status == 1 else ""
+                    self.status, self.reason = status, words or f"{self.name} {ended}"
             self.begun.set()
             if self._stopping.is_set():
                 return
@@ -75,23 +89,6 @@ class Child:
             why = f": {self._last_words}" if self._last_words else ""
             self.warnings.append(f"{self.name} {ended}, started again in {pause:g} s{why}")
             await stopped_within(self._stopping, pause)
-
-    async def _attempt(self) -> str:
-        """Run the process until it ends, or cannot be run or read; how it ended, in words."""
-        self._last_words = ""
-        try:
-            status = await self._once()
-        except Exception as error:  # noqa: BLE001 - whatever it is, the next start may do better
-            self.status, self.reason = 1, f"{self.name} could not be run ({error})"
-            if self._process is not None and self._process.returncode is None:
-                self._process.kill()  # nobody reads what it says: it would stand still
-                await self._process.wait()
-            return f"could not be run ({error})"
-        # SIGTERM by its number: it came before the interpreter could handle it.
-        if status not in (NOT_BEGUN, -signal.SIGTERM):
-            words = self._last_words if status == 1 else ""
-            self.status, self.reason = status, words or f"{self.name} ended with status {status}"
-        return f"ended with status {status}"
 
     async def _once(self) -> int:
         # A session of its own: Ctrl-C in the terminal is for the parent alone, which stops us in order.

@@ -7,6 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import contextmanager, suppress
+from functools import partial
 from ipaddress import IPv6Address, ip_address, ip_network
 from pathlib import Path
 from secrets import token_urlsafe
@@ -175,18 +176,14 @@ class Gate:
         return await self._viewer_of(user)
 
     async def _viewer_of(self, user: User) -> Viewer:
-        if self._reviewer is None:
+        """Return who a user is, with the namespaces in which he may list pods where the API server says
+        these."""
+        reviewer = self._reviewer
+        if reviewer is None:
             return Viewer(user.name)
         viewer, until_s = self._viewers.get(user, (None, 0.0))
-        if viewer is None or until_s <= time.monotonic():
-            viewer = Viewer(user.name, await self._namespaces_of(user, self._reviewer))
-            if len(self._viewers) >= _MOST_SESSIONS:
-                self._viewers.clear()
-            self._viewers[user] = viewer, time.monotonic() + _REMEMBERED_S
-        return viewer
-
-    async def _namespaces_of(self, user: User, reviewer: Reviewer) -> frozenset[str] | None:
-        """Return the namespaces in which he may list pods; None where he may in all."""
+        if viewer is not None and until_s > time.monotonic():
+            return viewer
         turns = asyncio.Semaphore(_AT_ONCE)
 
         async def may_see(namespace: str) -> bool:
@@ -195,12 +192,17 @@ class Gate:
                     user, {"resourceAttributes": {**_LIST_PODS, "namespace": namespace}}
                 )
 
+        allowed: frozenset[str] | None = None
         with self._asking():
-            if await may_see(""):
-                return None
-            names = sorted(await self._namespaces())[:_MOST_NAMESPACES]
-            answers = await asyncio.gather(*map(may_see, names))
-        return frozenset(name for name, is_seen in zip(names, answers, strict=True) if is_seen)
+            if not await may_see(""):
+                names = sorted(await self._namespaces())[:_MOST_NAMESPACES]
+                answers = await asyncio.gather(*map(may_see, names))
+                allowed = frozenset(name for name, is_seen in zip(names, answers, strict=True) if is_seen)
+        if len(self._viewers) >= _MOST_SESSIONS:
+            self._viewers.clear()
+        viewer = Viewer(user.name, allowed)
+        self._viewers[user] = viewer, time.monotonic() + _REMEMBERED_S
+        return viewer
 
     @contextmanager
     def _asking(self) -> "Iterator[None]":
@@ -231,7 +233,8 @@ def _read_token(settings: Settings) -> str | None:
     file = Path(settings.web_token)
     try:
         if not file.exists():
-            with suppress(FileExistsError), open(file, "x", encoding="utf-8", opener=_open_private) as new:
+            private = partial(os.open, mode=0o600)
+            with suppress(FileExistsError), open(file, "x", encoding="utf-8", opener=private) as new:
                 new.write(f"{token_urlsafe(24)}\n")
         token = file.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
@@ -242,7 +245,3 @@ def _read_token(settings: Settings) -> str | None:
             f"DUTYCYCLE_WEB_TOKEN={settings.web_token}: expected a token of {_LEAST_TOKEN} letters or more"
         )
     return token
-
-
-def _open_private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)

@@ -7,7 +7,7 @@ from shlex import quote
 from dutycycle.contract.records.hours import HOUR_MS
 from dutycycle.kube.stops import stop_command
 from dutycycle.live.model.state import LiveState
-from dutycycle.live.model.subjects import GpuRow, PodRow
+from dutycycle.live.model.subjects import GpuRow
 from dutycycle.words import evidence_figures
 
 _EVIDENCE = 5
@@ -49,6 +49,16 @@ def idle_holders(state: LiveState, price_gpu_hour: float | None) -> list[IdleHol
             continue
         hours = len(gpus) * max(0, state.now_ms - insight.since_ms) / HOUR_MS
         evidence = [" ".join(figure) for figure in evidence_figures(insight.evidence)[:_EVIDENCE]]
+        # The owner of a pod that Kubernetes knows is stopped, and else its processes.
+        identity, command = pod.identity, ""
+        if identity is None or not identity.namespace:
+            processes = (process for gpu in gpus for process in gpu.processes)
+            pids = sorted({process.pid for process in processes if process.pod_uid == pod.uid})
+            command = " ".join(map(str, ("kill", *pids))) if pids else ""
+        elif identity.job is not None:
+            command = stop_command(identity.job, identity.namespace, state.now_ms)
+        else:
+            command = f"kubectl -n {quote(identity.namespace)} delete {quote(f'pod/{identity.name}')}"
         holders.append(
             IdleHolder(
                 key=pod.key,
@@ -61,18 +71,7 @@ def idle_holders(state: LiveState, price_gpu_hour: float | None) -> list[IdleHol
                 evidence=", ".join(evidence),
                 advice=insight.advice or "",
                 judged_ms=insight.ts_ms,
-                command=_command(pod, gpus, state.now_ms),
+                command=command,
             )
         )
     return sorted(holders, key=lambda holder: (-holder.gpu_hours, holder.title))
-
-
-def _command(pod: PodRow, gpus: list[GpuRow], now_ms: int) -> str:
-    """Return what ends it: the owner of a pod that Kubernetes knows is stopped, and else its processes."""
-    identity = pod.identity
-    if identity is not None and identity.namespace:
-        if identity.job is not None:
-            return stop_command(identity.job, identity.namespace, now_ms)
-        return f"kubectl -n {quote(identity.namespace)} delete {quote(f'pod/{identity.name}')}"
-    pids = sorted({process.pid for gpu in gpus for process in gpu.processes if process.pod_uid == pod.uid})
-    return " ".join(map(str, ("kill", *pids))) if pids else ""

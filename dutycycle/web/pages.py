@@ -95,7 +95,8 @@ class Pages:
         self._settings = settings
         self._templates = templates_of("dutycycle.web")
         self._templates.filters |= {
-            "json": _json, "hours": hours,
+            "json": lambda value: orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY).decode(),
+            "hours": hours,
             "percent": percent_text, "bytes": bytes_text, "amount": amount,
             "digits": lambda value: UNKNOWN if value is None else digits(value),
             "anchor": about.anchor, "explain": about.address_of, "group": group_text,
@@ -310,10 +311,6 @@ def hours(seconds: float | None) -> str:
 def amount(money: float | None) -> str:
     """Write money with two places; unknown is a dot."""
     return UNKNOWN if money is None else f"{money:,.2f}"
-
-
-def _json(value: Any) -> str:
-    return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY).decode()
 
 
 def _is_blocks(text: str) -> bool:

@@ -55,7 +55,26 @@ class LocalProcesses:
             return known[1]
         if self._is_frozen:
             return None
-        facts = self._look(pid)
+        facts = None
+        handle = self._handles.get(pid)
+        try:
+            is_new = handle is None or not handle.is_running()
+            if handle is None or is_new:
+                handle = self._handles[pid] = psutil.Process(pid)
+            with handle.oneshot():
+                cpu_pct = _allowed(handle.cpu_percent)
+                parent = _allowed(handle.parent)
+                memory = _allowed(handle.memory_info)
+                program, *arguments = _allowed(handle.cmdline) or ("",)
+                command = printable(" ".join((program.rpartition("/")[2], *arguments)))
+                facts = ProcessFacts(
+                    pid=pid, user=_allowed(handle.username), command=command,
+                    cpu_pct=None if is_new else cpu_pct, mem_bytes=None if memory is None else memory.rss,
+                    started_s=handle.create_time(), threads=_allowed(handle.num_threads),
+                    parent=None if parent is None else f"{_allowed(parent.name) or 'process'} {parent.pid}",
+                )  # fmt: skip
+        except psutil.NoSuchProcess:
+            self._handles.pop(pid, None)
         self._facts[pid] = now_s, facts
         for old in [old for old, (at_s, _) in self._facts.items() if now_s - at_s > _FORGOTTEN_S]:
             del self._facts[old]
@@ -82,28 +101,6 @@ class LocalProcesses:
         return LocalProcesses(
             self.node, self.may_signal, self.clock, dict(self._handles), dict(self._facts), _is_frozen=True
         )
-
-    def _look(self, pid: int) -> ProcessFacts | None:
-        handle = self._handles.get(pid)
-        try:
-            is_new = handle is None or not handle.is_running()
-            if handle is None or is_new:
-                handle = self._handles[pid] = psutil.Process(pid)
-            with handle.oneshot():
-                cpu_pct = _allowed(handle.cpu_percent)
-                parent = _allowed(handle.parent)
-                memory = _allowed(handle.memory_info)
-                program, *arguments = _allowed(handle.cmdline) or ("",)
-                command = printable(" ".join((program.rpartition("/")[2], *arguments)))
-                return ProcessFacts(
-                    pid=pid, user=_allowed(handle.username), command=command,
-                    cpu_pct=None if is_new else cpu_pct, mem_bytes=None if memory is None else memory.rss,
-                    started_s=handle.create_time(), threads=_allowed(handle.num_threads),
-                    parent=None if parent is None else f"{_allowed(parent.name) or 'process'} {parent.pid}",
-                )  # fmt: skip
-        except psutil.NoSuchProcess:
-            self._handles.pop(pid, None)
-            return None
 
 
 def local_processes(settings: Settings) -> LocalProcesses | None:

@@ -2,7 +2,7 @@
 a Prometheus where one is set."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import hypot
 from typing import Any
@@ -78,6 +78,14 @@ def recorded_run(
         GpuView(gpu.name, TracedGpu(gpu.node, place, gpu.uuid, gpu.model), empty)
         for place, gpu in enumerate(gpus)
     ]
+    # What its records know beside the ledger
+    figures: tuple[tuple[str, float | None, Callable[[float], str]], ...] = (
+        ("GPU utilization, max", job.max_util_pct, percent_text),
+        ("GPU memory, max of a pod", job.gpu_mem_bytes, bytes_text),
+        ("Memory, max of a pod", job.mem_bytes, bytes_text),
+        ("Cycle", job.period_s, lambda period_s: f"{digits(period_s)} s"),
+        ("Steps a minute", job.steps_per_min, digits),
+    )
     report = Report(
         view=View(job.title, job.first_ms, job.last_ms, views, [], [], {f"job/{job.uid}": job.title}, []),
         facts=_facts_of(job, record, gpus),
@@ -87,7 +95,7 @@ def recorded_run(
         notes=[*notes, _NOT_KEPT],
         caution=f"From the records, of its whole life. Its samples cannot be had: {why}.",
         title=name,
-        key_figures=list(_key_figures(job)),
+        key_figures=[(title, text(value)) for title, value, text in figures if value is not None],
         tables=list(_tables(url, uid, namespaces)),
     )
     return report, dict(_measures_of(job, report.facts, gpus))
@@ -138,29 +146,25 @@ def _facts_of(job: JobUse, record: JobRecord, gpus: Sequence[_LedgerGpu]) -> Fac
         )
         for event in reversed(record.events)
     ]
+    uses = []
+    for gpu in gpus:
+        row = gpu.total
+        values = {metric: mean.of(row) for metric, mean in LEDGER_MEANS.items()}
+        means = {metric: None if np.isnan(value) else value for metric, value in values.items()}
+        uses.append(GpuUse(
+            name=gpu.name, node=gpu.node, model=gpu.model, seconds=row["gpu_s"] or 0.0,
+            known_s=sum_of_known((row["gpu_busy_s"], row["gpu_idle_s"])) or 0.0, busy_s=row["gpu_busy_s"],
+            working_s=row["gpu_working_s"], judged_s=row["gpu_working_known_s"] or 0.0,
+            idle_s=row["gpu_idle_s"], untouched_s=row["gpu_untouched_s"],
+            energy_j=row["energy_j"], metered_s=row["energy_known_s"] or 0.0, util_mean=means["gpu_util_pct"],
+            util_max=None, sm_mean=means["sm_active_pct"], tensor_mean=means["tensor_active_pct"],
+            dram_mean=None, of_peak_mean=None, mem_copy_max=None, mem_max=None, mem_total=None,
+            power_mean=means["power_w"], power_max=None, temp_max=None, throttled=None,
+        ))  # fmt: skip
     return Facts(
-        duration_s=job.lasted_s, gpus=[_use_of(gpu) for gpu in gpus], verdicts=verdicts, cycles=[],
+        duration_s=job.lasted_s, gpus=uses, verdicts=verdicts, cycles=[],
         cost=job.cost, idle_cost=job.idle_cost, incidents=incidents,
         is_energy_priced=record.row["energy_cost"] is not None,
-    )  # fmt: skip
-
-
-def _use_of(gpu: _LedgerGpu) -> GpuUse:
-    row = gpu.total
-
-    def mean(metric: str) -> float | None:
-        value = LEDGER_MEANS[metric].of(row)
-        return None if np.isnan(value) else value
-
-    return GpuUse(
-        name=gpu.name, node=gpu.node, model=gpu.model, seconds=row["gpu_s"] or 0.0,
-        known_s=sum_of_known((row["gpu_busy_s"], row["gpu_idle_s"])) or 0.0, busy_s=row["gpu_busy_s"],
-        working_s=row["gpu_working_s"], judged_s=row["gpu_working_known_s"] or 0.0,
-        idle_s=row["gpu_idle_s"], untouched_s=row["gpu_untouched_s"],
-        energy_j=row["energy_j"], metered_s=row["energy_known_s"] or 0.0, util_mean=mean("gpu_util_pct"),
-        util_max=None, sm_mean=mean("sm_active_pct"), tensor_mean=mean("tensor_active_pct"), dram_mean=None,
-        of_peak_mean=None, mem_copy_max=None, mem_max=None, mem_total=None, power_mean=mean("power_w"),
-        power_max=None, temp_max=None, throttled=None,
     )  # fmt: skip
 
 
@@ -235,20 +239,6 @@ def _ledger_chart(
     row = next(row for row in GPU_ROWS if row.field == metric)
     unit = unit_of_name(metric).text
     return Chart(row.chart, row.title, unit, lines, most=100 if unit == "%" else None)
-
-
-def _key_figures(job: JobUse) -> Iterator[tuple[str, str]]:
-    """Yield what its records know beside the ledger."""
-    if job.max_util_pct is not None:
-        yield "GPU utilization, max", percent_text(job.max_util_pct)
-    if job.gpu_mem_bytes is not None:
-        yield "GPU memory, max of a pod", bytes_text(job.gpu_mem_bytes)
-    if job.mem_bytes is not None:
-        yield "Memory, max of a pod", bytes_text(job.mem_bytes)
-    if job.period_s is not None:
-        yield "Cycle", f"{digits(job.period_s)} s"
-    if job.steps_per_min is not None:
-        yield "Steps a minute", digits(job.steps_per_min)
 
 
 def _tables(url: str, uid: str, namespaces: Collection[str] | None) -> Iterator[PageTable]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dutycycle.contract.catalogue import GPU_ROWS, MetricRow
+from dutycycle.contract.catalogue import GPU_ROWS
 from dutycycle.contract.catalogue import unit_of as unit_of_name
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.records.hours import HOUR_MS
@@ -142,37 +142,30 @@ def charts_of_prometheus(
             sources = [(name, "UUID", factor) for name, factor in metric.dcgm.items()]
             if metric.series is not None:
                 sources.insert(0, (f"{PREFIX}{metric.series.name}", "uuid", 1 / metric.series.factor))
+            points: dict[str, dict[int, float]] = {}
             for name, label, factor in sources:
                 pattern = "|".join(map(re.escape, names)).replace("\\", "\\\\")
                 selector = f'{{__name__=~"{name}",{label}=~"{pattern}"}}'
                 answer = prometheus.by_step(
                     "avg_over_time", name, selector, start_ms, end_ms, step_s, _ANSWER_S
                 )
-                points: dict[str, dict[int, float]] = {}
                 for series in answer:
                     if not series.labels.get("GPU_I_ID"):  # a slice is no GPU
-                        points.setdefault(series.labels[label], {}).update(series.points)
+                        points.setdefault(series.labels[label], {}).update(
+                            (ts_ms, factor * value) for ts_ms, value in series.points
+                        )
                 if points:
-                    yield _chart_of(metric, names, points, factor, (start_ms, end_ms, 1000 * step_s))
                     break
+            if not points:
+                continue
+            known = [value for of_gpu in points.values() for value in of_gpu.values()]
+            unit, scale = unit_of(unit_of_name(metric.field).text, known)
+            lines = []
+            for place, (uuid, of_gpu) in enumerate(sorted(points.items(), key=lambda item: names[item[0]])):
+                times = np.array(sorted(of_gpu), np.int64)
+                values = np.array([of_gpu[ts_ms] for ts_ms in times.tolist()], np.float64)
+                line = buckets(times, values, start_ms, end_ms - 1, (end_ms - start_ms) // (1000 * step_s))
+                lines.append(Line(names[uuid] if len(points) > 1 else "", "", place, scaled(line, scale)))
+            yield Chart(metric.chart, metric.title, unit, lines, most=100 if unit == "%" else None)
     finally:
         prometheus.close()
-
-
-def _chart_of(
-    metric: MetricRow,
-    names: Mapping[str, str],
-    points: Mapping[str, Mapping[int, float]],
-    factor: float,
-    span: tuple[int, int, int],
-) -> Chart:
-    start_ms, end_ms, step_ms = span
-    known = (factor * value for of_gpu in points.values() for value in of_gpu.values())
-    unit, scale = unit_of(unit_of_name(metric.field).text, known)
-    lines = []
-    for place, (uuid, of_gpu) in enumerate(sorted(points.items(), key=lambda item: names[item[0]])):
-        times = np.array(sorted(of_gpu), np.int64)
-        values = np.array([factor * of_gpu[ts_ms] for ts_ms in times.tolist()], np.float64)
-        line = buckets(times, values, start_ms, end_ms - 1, (end_ms - start_ms) // step_ms)
-        lines.append(Line(names[uuid] if len(points) > 1 else "", "", place, scaled(line, scale)))
-    return Chart(metric.chart, metric.title, unit, lines, most=100 if unit == "%" else None)

@@ -59,10 +59,8 @@ class Clock:
     number above 12 shows. ``notes`` are those of the file.
     """
 
-    def __init__(
-        self, zone: tzinfo | None = None, start_ms: int | None = None, notes: Notes | None = None
-    ) -> None:
-        self.notes = notes or Notes()
+    def __init__(self, zone: tzinfo | None = None, start_ms: int | None = None) -> None:
+        self.notes = Notes()
         self._zone, self._has_zone, self._start_ms = zone or UTC, zone is not None, start_ms
         self._order: str | None = None
         self._last: datetime | None = None

@@ -66,7 +66,21 @@ class Consumer:
     async def start(self) -> None:
         """Connect and go to the place. Raises ``BrokerError``, or names a topic that does not exist."""
         await probe(self._settings)  # it says why a broker cannot be reached, which the driver does not
-        await self._refuse_missing()
+        # Asked without naming topics: a broker may create what it is asked for by name.
+        driver = new_consumer(self._settings, self._name, reset="latest")
+        try:
+            with translated():
+                await driver.start()
+                there = await driver.topics()
+        finally:
+            await stop_consumer(driver)
+        if missing := [name for name in self._topics if name not in there]:
+            raise MissingTopicError(
+                "no_topic",
+                f"no topic {', '.join(missing)} on {self._settings.broker}: "
+                "is DUTYCYCLE_TOPIC_PREFIX right, has a collector or worker been started, and may the user "
+                "see it (Kafka's ACLs, Describe)?",
+            )
         reset = "latest" if "end" in self._starts.values() else "earliest"
         self._driver = new_consumer(
             self._settings, self._name, *self._topics, reset=reset, wait_ms=self._wait_ms
@@ -148,23 +162,6 @@ class Consumer:
         if self._driver is not None:
             await stop_consumer(self._driver)
             self._driver = None
-
-    async def _refuse_missing(self) -> None:
-        # Asked without naming topics: a broker may create what it is asked for by name.
-        driver = new_consumer(self._settings, self._name, reset="latest")
-        try:
-            with translated():
-                await driver.start()
-                there = await driver.topics()
-        finally:
-            await stop_consumer(driver)
-        if missing := [name for name in self._topics if name not in there]:
-            raise MissingTopicError(
-                "no_topic",
-                f"no topic {', '.join(missing)} on {self._settings.broker}: "
-                "is DUTYCYCLE_TOPIC_PREFIX right, has a collector or worker been started, and may the user "
-                "see it (Kafka's ACLs, Describe)?",
-            )
 
     async def _seek(self) -> None:
         places = list(self._driver.assignment())

@@ -4,8 +4,6 @@ The clients of ``dutycycle.kafka`` and the Faust apps take the same answers from
 """
 
 import ssl
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from aiokafka.abc import AbstractTokenProvider
@@ -13,6 +11,7 @@ from aiokafka.abc import AbstractTokenProvider
 from dutycycle.contract.errors import SettingError
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.secret import Secret
+from dutycycle.telemetry.certificate import Certificate
 
 _TLS = "kafka+ssl"
 
@@ -53,7 +52,7 @@ def ssl_context(settings: Settings) -> ssl.SSLContext | None:
     except ssl.SSLError as error:
         raise SettingError(f"DUTYCYCLE_TLS_CA={settings.tls_ca!r}: holds no PEM certificates") from error
     try:
-        context.keep(settings.tls_ca, settings.tls_cert, settings.tls_key)
+        context.certificate = Certificate(settings.tls_cert, settings.tls_key, context, settings.tls_ca)
     except ssl.SSLError as error:
         raise SettingError(
             f"DUTYCYCLE_TLS_CERT={settings.tls_cert!r} and DUTYCYCLE_TLS_KEY={settings.tls_key!r}: "
@@ -66,33 +65,13 @@ class _RenewedContext(ssl.SSLContext):
     """Makes each connection with the certificates that lie in the files then: who replaces them renews
     them."""
 
-    def keep(self, *files: str | None) -> None:
-        """Take authorities, certificate and key from ``files``, None for none. Raises ``OSError``."""
-        self._files = files
-        self._loaded = self._read()
-        _load(self, *files)
+    certificate: Certificate
 
     def wrap_bio(self, *args: Any, **options: Any) -> ssl.SSLObject:
-        """Begin a connection, as asyncio does it. Files that cannot be used, such as a key that is not that
-        of the certificate yet, leave what was there before: the broker judges that."""
-        with suppress(OSError):  # an SSLError is one
-            content = self._read()
-            if content != self._loaded:
-                # Tried elsewhere first: a certificate without its key would leave the context with neither.
-                for context in (ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), self):
-                    _load(context, *self._files)
-                self._loaded = content
+        """Begin a connection, as asyncio does it. Files that cannot be used leave what was there before: the
+        broker judges that."""
+        self.certificate.renew()
         return super().wrap_bio(*args, **options)
-
-    def _read(self) -> list[bytes]:
-        return [Path(file).read_bytes() for file in self._files if file is not None]
-
-
-def _load(context: ssl.SSLContext, ca: str | None, cert: str | None, key: str | None) -> None:
-    if ca is not None:
-        context.load_verify_locations(ca)
-    if cert is not None:
-        context.load_cert_chain(cert, key)
 
 
 class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # the driver has no types

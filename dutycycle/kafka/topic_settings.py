@@ -6,7 +6,7 @@ lost, and a state that is deleted after an hour gives wrong figures: workers do 
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -81,37 +81,42 @@ def compare_settings(
     ``wanted``: the settings that Dutycycle gives the topic when it makes it. ``replication``: the replicas
     that it should have at least.
     """
-    differences = [
-        *_compare_cleanup(name, use, wanted, topic.settings),
-        *_compare_size(name, use, wanted, topic.settings),
-        *_compare_times(name, use, wanted, topic.settings),
-        *_compare_replicas(name, topic, replication),
-    ]
+    differences = []
+    policy, should_be = topic.settings.get("cleanup.policy", ""), wanted["cleanup.policy"]
+    policies = {part.strip() for part in policy.split(",") if part.strip()}
+    if policies and policies != {should_be}:
+        if should_be == "delete":
+            harm = "compaction takes away records that were not read yet"
+            forbids = use is TopicUse.SOURCE
+        elif use is TopicUse.CHANGELOG:
+            harm = "the state of what is still running is deleted, and the figures after a restart are wrong"
+            forbids = True
+        else:
+            harm = "the newest record of a key is deleted, and whoever starts later does not know it"
+            forbids = False
+        differences.append(Difference(name, "cleanup.policy", policy, should_be, harm, forbids))
+    differences += _compare_limits(name, use, wanted, topic.settings)
+    in_sync, has = int(topic.settings.get("min.insync.replicas", "1")), topic.replication
+    setting = "min.insync.replicas"
+    if in_sync > has:
+        harm = f"it has {has} replicas, so that no record is ever acknowledged"
+        differences.append(Difference(name, setting, str(in_sync), str(has), harm, forbids_start=True))
+    elif has > 2 and in_sync < 2:  # with two, one may be away
+        harm = "an acknowledged record is lost with one broker"
+        differences.append(Difference(name, setting, str(in_sync), "2", harm))
+    if has < replication:
+        harm = (
+            f"DUTYCYCLE_REPLICATION={replication} is for topics that are created; "
+            "kafka-reassign-partitions.sh adds replicas"
+        )
+        differences.append(Difference(name, "replicas", str(has), None, harm))
     return sorted(differences, key=lambda difference: not difference.forbids_start)
 
 
-def _compare_cleanup(
+def _compare_limits(
     name: str, use: TopicUse, wanted: Mapping[str, str], actual: Mapping[str, str]
-) -> Iterable[Difference]:
-    policy, should_be = actual.get("cleanup.policy", ""), wanted["cleanup.policy"]
-    policies = {part.strip() for part in policy.split(",") if part.strip()}
-    if not policies or policies == {should_be}:
-        return
-    if should_be == "delete":
-        harm = "compaction takes away records that were not read yet"
-        forbids = use is TopicUse.SOURCE
-    elif use is TopicUse.CHANGELOG:
-        harm = "the state of what is still running is deleted, and the figures after a restart are wrong"
-        forbids = True
-    else:
-        harm = "the newest record of a key is deleted, and whoever starts later does not know it"
-        forbids = False
-    yield Difference(name, "cleanup.policy", policy, should_be, harm, forbids)
-
-
-def _compare_size(
-    name: str, use: TopicUse, wanted: Mapping[str, str], actual: Mapping[str, str]
-) -> Iterable[Difference]:
+) -> Iterator[Difference]:
+    """Yield what does not fit of sizes and times."""
     most = actual.get("max.message.bytes")
     needed = wanted["max.message.bytes"]
     if most is not None and int(most) < int(needed):
@@ -122,11 +127,6 @@ def _compare_size(
     if segment is not None and small is not None and int(segment) > int(small):
         harm = "whoever starts reads so much of each partition: compaction leaves out the newest segment"
         yield Difference(name, "segment.bytes", segment, small, harm)
-
-
-def _compare_times(
-    name: str, use: TopicUse, wanted: Mapping[str, str], actual: Mapping[str, str]
-) -> Iterable[Difference]:
     kept, should_keep = actual.get("retention.ms"), wanted.get("retention.ms")
     if kept is not None and should_keep is not None and 0 <= int(kept) < int(should_keep):
         harm = f"records are gone after {int(kept) / _HOUR_MS:g} h, read or not"
@@ -147,24 +147,6 @@ def _compare_times(
         if use is TopicUse.CHANGELOG and setting in actual and actual[setting] != wanted[setting]:
             harm = "what a worker that was replaced writes too late may not be noticed"
             yield Difference(name, setting, actual[setting], wanted[setting], harm)
-
-
-def _compare_replicas(name: str, topic: TopicDescription, replication: int) -> Iterable[Difference]:
-    in_sync = int(topic.settings.get("min.insync.replicas", "1"))
-    if in_sync > topic.replication:
-        harm = f"it has {topic.replication} replicas, so that no record is ever acknowledged"
-        yield Difference(
-            name, "min.insync.replicas", str(in_sync), str(topic.replication), harm, forbids_start=True
-        )
-    elif topic.replication > 2 and in_sync < 2:  # with two, one may be away
-        harm = "an acknowledged record is lost with one broker"
-        yield Difference(name, "min.insync.replicas", str(in_sync), "2", harm)
-    if topic.replication < replication:
-        harm = (
-            f"DUTYCYCLE_REPLICATION={replication} is for topics that are created; "
-            "kafka-reassign-partitions.sh adds replicas"
-        )
-        yield Difference(name, "replicas", str(topic.replication), None, harm)
 
 
 async def describe_topics(admin: Any, names: Iterable[str]) -> dict[str, TopicDescription]:

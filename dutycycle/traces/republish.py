@@ -4,9 +4,8 @@ import asyncio
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from dutycycle.contract.log import ConsumerRecord
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import SAMPLE_TOPICS, TOPICS, full_name
 from dutycycle.kafka.clients import BATCH_BYTES
@@ -72,40 +71,32 @@ async def _publish(
     producer = Producer(
         settings, "dutycycle-replay", linger_ms=50, batch_bytes=batch_bytes, telemetry=telemetry
     )
-    await producer.start()
-    try:
-        sent = await _send_all(producer, progress.track(read), settings, pace, stop)
-        if not stop.is_set():
-            read.check()
-        return sent
-    finally:
-        await producer.stop()
-
-
-async def _send_all(
-    producer: Producer, samples: Iterable[ConsumerRecord], settings: Settings, pace: ReplayPace,
-    stop: asyncio.Event,
-) -> Counter[str]:  # fmt: skip
     sent: Counter[str] = Counter()
     pending: list[Delivery] = []
     loop, dated = asyncio.get_running_loop(), False
-    for record in samples:
-        ts_ms = record.ts_ms or None  # 0: not known yet, and then it is now
-        if ts_ms is not None:
-            if not dated:
-                _warn_of_age(ts_ms, time.time_ns() // 1_000_000)
-            dated = True
-            if (pause := pace.wait_s(ts_ms, loop.time())) > 0:
-                await stopped_within(stop, pause)
-        if stop.is_set():
-            break
-        topic = full_name(settings.topic_prefix, record.topic)
-        pending.append(await producer.send(topic, record.key, record.value, ts_ms))
-        sent[record.topic] += 1
-        if len(pending) >= _AT_ONCE:
-            await producer.settle(pending)
-            pending.clear()
-    await producer.settle(pending)
+    await producer.start()
+    try:
+        for record in progress.track(read):
+            ts_ms = record.ts_ms or None  # 0: not known yet, and then it is now
+            if ts_ms is not None:
+                if not dated:
+                    _warn_of_age(ts_ms, time.time_ns() // 1_000_000)
+                dated = True
+                if (pause := pace.wait_s(ts_ms, loop.time())) > 0:
+                    await stopped_within(stop, pause)
+            if stop.is_set():
+                break
+            topic = full_name(settings.topic_prefix, record.topic)
+            pending.append(await producer.send(topic, record.key, record.value, ts_ms))
+            sent[record.topic] += 1
+            if len(pending) >= _AT_ONCE:
+                await producer.settle(pending)
+                pending.clear()
+        await producer.settle(pending)
+        if not stop.is_set():
+            read.check()
+    finally:
+        await producer.stop()
     return sent
 
 

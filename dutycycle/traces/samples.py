@@ -76,7 +76,10 @@ class TraceSamples:
                 if topic is None:
                     known = ", ".join(self._prefix + name for name in SAMPLE_TOPICS)
                     why = f"topic {record.topic!r:.120} is none of {known}; another prefix is given with "
-                    self._refuse(TraceError(path, number, f"{why}--topic-prefix"))
+                    error = TraceError(path, number, f"{why}--topic-prefix")
+                    if self._tell is None:
+                        raise error
+                    self._count(error)
                     continue
                 moment_ms = _measured_ms(record.payload) if record.ts_ms is None else record.ts_ms
                 self._last_ms = self._last_ms if moment_ms is None else moment_ms
@@ -88,11 +91,6 @@ class TraceSamples:
                     )
             self._before += Path(path).stat().st_size if self.size is not None else 0
             self._reader = None
-
-    def _refuse(self, error: TraceError) -> None:
-        if self._tell is None:
-            raise error
-        self._count(error)
 
     def _count(self, error: TraceError) -> None:
         self.bad += 1

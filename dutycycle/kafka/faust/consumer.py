@@ -365,14 +365,21 @@ class ExactConsumer(driver.Consumer):
         if self.flow_active:  # else it is asked for by who has the batch in hand
             self.stop_flow()
             await self._empty_handed.wait()
+        app: Any = self.app
         sources = [tp for tp in self.assignment() if not self._is_changelog_tp(tp)]
         ends = await self.ends(sources)  # before the seek: what is fetched right after it must not wait
         await super().perform_seek()
         self._fetched.clear()
-        await self._forget_beyond(ends)
+        # What is committed beyond the end of a log was another log's.
+        committed = {tp: self._committed_offset.get(tp) or 0 for tp in ends}
+        suspects = [tp for tp, end in ends.items() if committed[tp] > end]
+        for tp, end in (await self.ends(suspects)).items():  # it may have grown since
+            if committed[tp] > end:
+                self._committed_offset[tp] = self._read_offset[tp] = None
+                app.on_log_truncated(tp, describe_truncation(tp.topic, tp.partition, committed[tp], end))
         for tp in sources:
-            committed, app = self._committed_offset.get(tp), cast("Any", self.app)
-            if committed and await app.begins_anew(TopicPartition(*tp), committed):
+            offset = self._committed_offset.get(tp)
+            if offset and await app.begins_anew(TopicPartition(*tp), offset):
                 self._committed_offset[tp] = self._read_offset[tp] = None
         await self._count_expired(sources)
         fresh = [tp for tp in sources if not self._committed_offset.get(tp)]
@@ -401,16 +408,6 @@ class ExactConsumer(driver.Consumer):
             if first > read:
                 detail = f"{names[place]}-{tp.partition}: {read}-{first - 1} are gone from the broker"
                 app.telemetry.emit(SOURCE_GAP, detail, count=first - read, topic=names[place])
-
-    async def _forget_beyond(self, ends: Mapping[TP, int]) -> None:
-        """Forget what is committed beyond the end of a log: it was another log's."""
-        committed = {tp: self._committed_offset.get(tp) or 0 for tp in ends}
-        suspects = [tp for tp, end in ends.items() if committed[tp] > end]
-        app: Any = self.app
-        for tp, end in (await self.ends(suspects)).items():  # it may have grown since
-            if committed[tp] > end:
-                self._committed_offset[tp] = self._read_offset[tp] = None
-                app.on_log_truncated(tp, describe_truncation(tp.topic, tp.partition, committed[tp], end))
 
     async def ends(self, places: Iterable[tuple[str, int]]) -> dict[TP, int]:
         """Return the offset after the newest record of each of these partitions, now. Asks the broker."""

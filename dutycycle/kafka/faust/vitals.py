@@ -77,7 +77,15 @@ class Vitals:
             )
         else:
             self._app.reachability.mark_up()
-        self._truncated = self._truncated_log()
+        self._truncated = next(
+            (
+                describe_truncation(topic, partition, taken, end)
+                for topic, partition, end, _ in self._places()
+                if (taken := self._app.next_offset(topic, partition)) is not None
+                and end is not None and taken > end
+            ),
+            None,
+        )  # fmt: skip
         self._truncated_for = 0 if self._truncated is None else self._truncated_for + 1
 
     def _nobody_reads(self) -> str | None:
@@ -162,13 +170,6 @@ class Vitals:
         """
         return self._truncated if self._truncated_for >= _TRUNCATED_OBSERVATIONS else None
 
-    def _truncated_log(self) -> str | None:
-        for topic, partition, end, _ in self._places():
-            taken = self._app.next_offset(topic, partition)
-            if end is not None and taken is not None and taken > end:
-                return describe_truncation(topic, partition, taken, end)
-        return None
-
     def readiness_error(self) -> str | None:
         """Tell why it does not read now."""
         waited, still = self._waiting.stalled_s, self._reading.stalled_s
@@ -176,20 +177,18 @@ class Vitals:
         if self._unread.stalled_s > said_s:
             return f"{self._unread.seen}, for {self._unread.stalled_s:.0f} s"
         if not self._ever_ready or waited > said_s:
-            return f"{self._phase()} for {waited:.0f} s"
+            phase = "recovering state"
+            if self._client is None:
+                phase = "connecting"
+            elif not self._consumer.is_member():
+                phase = "joining the group"
+            elif self._app.rebalancing:
+                phase = f"in rebalance {self._app.rebalancing_count}"
+            return f"{phase} for {waited:.0f} s"
         silent = self._silent_s() if self._waiting.seen is None else 0.0
         if silent > self._silence_s:
             return f"the broker has not answered for {silent:.0f} s"
         return f"{self._reading.seen}, and no further for {still:.0f} s" if still > said_s else None
-
-    def _phase(self) -> str:
-        if self._client is None:
-            return "connecting"
-        if not self._consumer.is_member():
-            return "joining the group"
-        if self._app.rebalancing:
-            return f"in rebalance {self._app.rebalancing_count}"
-        return "recovering state"
 
     def lags(self) -> dict[Labels, list[int]]:
         """Return records not yet taken, of each partition, by topic; as of the last answer of the broker."""

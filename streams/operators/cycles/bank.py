@@ -340,7 +340,7 @@ class CycleBank:
         if not columns.size:
             return []
         windows, expected = self._ring.windows(columns, self._since_ms), settled | (self._told & ~locked)
-        parts = active_parts(windows)
+        parts = active_parts(*windows)
         limits = self._schedule.limits(slot, columns, parts, expected)
         periods = common_periods(self._locks.periods_s) * 1000 / self._ring.interval_ms
         rows = np.arange(columns.size)
@@ -349,7 +349,7 @@ class CycleBank:
             turns, lengths = self._schedule.short(slot, columns, windows.sizes, expected, self._short)
             newest = windows.newest(turns, lengths)
             windows, rows = windows.joined(newest), np.concatenate((rows, turns))
-            parts = np.concatenate((parts, active_parts(newest)))
+            parts = np.concatenate((parts, active_parts(*newest)))
             limits = np.concatenate((limits, lengths))
         early = columns.size if config.early else 0
         detections = look(windows, parts, limits, config.store.flat, early=early, periods=periods)
@@ -387,7 +387,7 @@ class CycleBank:
             return
         newest = windows.newest(rows, np.full(rows.size, length))
         limits = np.full(rows.size, length)
-        again = look(newest, active_parts(newest), limits, self._config.store.flat, periods=periods)
+        again = look(newest, active_parts(*newest), limits, self._config.store.flat, periods=periods)
         for at, detection in again.items():
             column = int(columns[rows[at]])
             known = self._sure(column, replace(detection, cycles=detection.cycles[:1], short=True), periods)

@@ -75,7 +75,9 @@ def combined(
                 known.append(cycle)
     if not known:
         return NO_CYCLE
-    main = _main(known, before)
+    before_s = None if before is None else before.period_s
+    gone_on = (cycle for cycle in known if before_s is not None and near(cycle.period_s, before_s, SAME))
+    main = next(gone_on, None) or max(known, key=lambda cycle: round(cycle.confidence, 2))
     rest = sorted((cycle for cycle in known if cycle is not main), key=lambda cycle: -cycle.confidence)
     others = tuple(OtherCycle(period_s=o.period_s, confidence=o.confidence) for o in rest[:OTHERS])
     return CycleResult(
@@ -91,15 +93,6 @@ def _cycles(scale: ScaleResult) -> list[_KnownCycle]:
     pairs = [(result.period_s, result.confidence)]
     pairs += [(other.period_s, other.confidence) for other in result.others or ()]
     return [_KnownCycle(*pair, result.since_ms, _UNSURE_BINS / scale.window_s) for pair in pairs]
-
-
-def _main(known: list[_KnownCycle], before: CycleResult | None) -> _KnownCycle:
-    if before is not None and before.period_s is not None:
-        for cycle in known:
-            if near(cycle.period_s, before.period_s, SAME):
-                return cycle
-    most = max(round(cycle.confidence, 2) for cycle in known)
-    return next(cycle for cycle in known if round(cycle.confidence, 2) == most)
 
 
 def _is_echo(cycle: _KnownCycle, finer: _KnownCycle, scale: ScaleResult, tick_s: float) -> bool:

@@ -91,13 +91,6 @@ def means_by_slot(slots: Ints, rows: Floats, sums: Floats, ended: Ints, means: F
     return count
 
 
-@kernel
-def _code(value: float) -> float:
-    if np.isnan(value):
-        return ABSENT
-    return float(min(np.rint(STEPS_PER_OCTAVE * np.log2(max(value, 0.0) / SMALLEST + 1)), ABSENT - 1.0))
-
-
 @entry(
     "void(int64[::1], float64[:, ::1], float32[:, ::1], float64[::1], int64[::1], float64[:, ::1])",
     "void(int64[::1], float64[:, ::1], uint16[:, ::1], float64[::1], int64[::1], float64[:, ::1])",
@@ -118,7 +111,11 @@ def _extend(times: Ints, rows: Floats, kept: Samples, values: Floats, place: Int
         at = slot % samples
         _means(sums, means)
         for series in range(len(kept)):
-            kept[series, at] = _code(means[series]) if values.size else means[series]
+            code = mean = means[series]
+            if values.size:
+                logarithm = np.rint(STEPS_PER_OCTAVE * np.log2(max(mean, 0.0) / SMALLEST + 1))
+                code = float(ABSENT) if np.isnan(mean) else min(logarithm, ABSENT - 1.0)
+            kept[series, at] = code
 
 
 @kernel
@@ -189,9 +186,13 @@ def _windows(
         bounds[row, 0], bounds[row, 1] = _unrolled(kept[column], values, oldest, skip, windows[row])
 
 
-@entry("UniTuple(int64, 2)(float64[::1], float64[::1])")
-def _bridged(row: Floats, window: Floats) -> tuple[int, int]:
-    return _unrolled(row, row[:0], 0, 0, window)
+@entry("float64[::1](float64[::1])")
+def bridged(row: Floats) -> Floats:
+    """Return what follows the last long gap of ``row``, short gaps filled in by lines; empty if it ends in
+    one."""
+    window = np.empty(row.size)
+    begin, end = _unrolled(row, row[:0], 0, 0, window)
+    return window[begin:end]
 
 
 class Ring:
@@ -277,11 +278,3 @@ class Ring:
         self.interval_ms = plain["place"][_INTERVAL]
         self._kept = unpack(plain["kept"], self._store.dtype, (self.n, self._room(self.slot)))
         self._sums = unpack(plain["sums"], "f8", self._sums.shape)
-
-
-def bridged(row: Floats) -> Floats:
-    """Return what follows the last long gap of ``row``, short gaps filled in by lines; empty if it ends in
-    one."""
-    window = np.empty(row.size)
-    begin, end = _bridged(row, window)
-    return window[begin:end]

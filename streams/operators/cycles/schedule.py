@@ -39,29 +39,28 @@ def _largest(usual: float, newest: float) -> float:
     return newest if np.isnan(slowly) or newest > slowly else slowly
 
 
-@kernel
-def _is_new(mean: float, spread: float, usual: Floats) -> bool:
-    """Take mean and spread of the newest samples into what is ``usual``; whether they are something new."""
-    off, little = abs(mean - usual[_MEAN]), LITTLE * abs(mean)
-    new = bool(
-        np.isnan(usual[_MEAN])
-        or off > FURTHER * usual[_OFF] + little
-        or spread > FURTHER * usual[_SPREAD] + little
-    )
-    usual[_OFF] = _largest(usual[_OFF], spread if new else off)
-    usual[_SPREAD] = _largest(usual[_SPREAD], spread)
-    usual[_MEAN] = mean if new else usual[_MEAN] + SLOWLY * (mean - usual[_MEAN])
-    return new
-
-
 @entry("void(float64[:, ::1], int64, float64[:, ::1], int64[::1])")
 def _observe(recent: Floats, slot: int, usual: Floats, fresh: Ints) -> None:
+    """Take mean and spread of the newest samples into what is ``usual``, and note where they are something
+    new."""
     for column in range(len(recent)):
         total, low, high = 0.0, np.inf, -np.inf
         for value in recent[column]:
             total += value
             low, high = min(low, value), max(high, value)
-        if not np.isnan(total) and _is_new(total / recent.shape[1], high - low, usual[column]):
+        if np.isnan(total):
+            continue
+        before, mean, spread = usual[column], total / recent.shape[1], high - low
+        off, little = abs(mean - before[_MEAN]), LITTLE * abs(mean)
+        new = bool(
+            np.isnan(before[_MEAN])
+            or off > FURTHER * before[_OFF] + little
+            or spread > FURTHER * before[_SPREAD] + little
+        )
+        before[_OFF] = _largest(before[_OFF], spread if new else off)
+        before[_SPREAD] = _largest(before[_SPREAD], spread)
+        before[_MEAN] = mean if new else before[_MEAN] + SLOWLY * (mean - before[_MEAN])
+        if new:
             fresh[column] = slot
 
 

@@ -120,14 +120,6 @@ def _folded(series: Floats, lines: Lines, power: Singles, known: Singles, point:
 
 
 @kernel
-def _is_new(period: float, tried: Floats, count: int) -> bool:
-    for place in range(count):  # noqa: SIM110 - numba compiles a loop sooner
-        if abs(tried[place, PERIOD] - period) <= SAME * period:
-            return False
-    return True
-
-
-@kernel
 def _peaks(series: Floats, lines: Lines, power: Singles, known: Singles, tried: Floats) -> int:
     """Fold the highest peaks of the spectrum, highest first, if their periods differ; how many they are."""
     score, count = scores(known, series.size), 0
@@ -136,7 +128,10 @@ def _peaks(series: Floats, lines: Lines, power: Singles, known: Singles, tried: 
         if height < WORTH_FOLDING:
             break
         candidate = _folded(series, lines, power, known, point, height)
-        if _is_new(candidate[PERIOD], tried, count):
+        is_new = True
+        for place in range(count):
+            is_new &= not abs(tried[place, PERIOD] - candidate[PERIOD]) <= SAME * candidate[PERIOD]
+        if is_new:
             copy_into(tried[count], candidate)
             count += 1
     return count
@@ -155,22 +150,6 @@ def _shortest(tried: Floats, least: float) -> Floats:
         if abs(candidate[PERIOD] - main[PERIOD]) <= SAME * candidate[PERIOD]:
             main[SCORE] = max(main[SCORE], candidate[SCORE])
     return main
-
-
-@kernel
-def _with_multiples(series: Floats, tried: Floats, count: int, best: int) -> int:
-    """Add multiples of the ``best`` period: in few periods a harmonic can stand out more than the whole.
-
-    The phases are as long as those of the period itself, so that only what differs between its
-    repetitions can explain more. Returns how many are tried now.
-    """
-    for times in range(2, MULTIPLES + 1):
-        period = tried[best, PERIOD] * times
-        if 2 - ALMOST <= series.size / period <= FEW_PERIODS:
-            tried[count, PERIOD], tried[count, SCORE] = period, tried[best, SCORE]
-            _fold(series, tried[count], phases_of(tried[best, PERIOD]) * times)
-            count += 1
-    return count
 
 
 @kernel
@@ -234,7 +213,14 @@ def likeliest(series: Floats, lines: Lines, power: Singles, known: Singles) -> F
         best = place if tried[place, GAINED] > tried[best, GAINED] else best
     most = tried[best, GAINED]
     if most <= PLENTY:
-        count = _with_multiples(series, tried, peaks, best)
+        # In few periods a harmonic can stand out more than the whole. The phases of a multiple are as long as
+        # those of the period itself, so that only what differs between its repetitions can explain more.
+        for times in range(2, MULTIPLES + 1):
+            period = tried[best, PERIOD] * times
+            if 2 - ALMOST <= series.size / period <= FEW_PERIODS:
+                tried[count, PERIOD], tried[count, SCORE] = period, tried[best, SCORE]
+                _fold(series, tried[count], phases_of(tried[best, PERIOD]) * times)
+                count += 1
         if _stands_alone(series, tried[best], tried[peaks:count, GAINED]):
             count = peaks
     for place in range(peaks, count):

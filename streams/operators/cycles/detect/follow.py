@@ -83,21 +83,6 @@ def _per_stretch(quick: Floats, shape: Floats, stretch: float) -> Floats:
 
 
 @kernel
-def _unsteadiness(gains: Floats, whole: int) -> float:
-    """Return the variance of the gain over the stretches before the newest two: bursts that jitter, cycles
-    that vary.
-
-    Of the ``whole`` ones: a rest of a few samples may have any gain.
-    """
-    total, count = UNKNOWN, 0
-    for part in range(2, min(2 + BEFORE, whole, gains.size)):
-        if np.isfinite(gains[part]):
-            total += (gains[part] - 1) ** 2
-            count += 1
-    return total / max(count, 1)
-
-
-@kernel
 def _follow(series: Floats, period: float) -> tuple[float, float, int, int]:
     """Tell how a ``series`` has followed its ``period`` (samples), of which it holds three.
 
@@ -127,7 +112,14 @@ def _follow(series: Floats, period: float) -> tuple[float, float, int, int]:
         both += (level[ago] - rest) * (shape[ago] - middle)
     stretch = max(period, float(FEW))
     gains = _per_stretch(newest, shape, stretch)
-    noise = np.sqrt(error / size_ + _unsteadiness(gains, int(size / stretch)))
+    # How much the gain varies over the stretches before the newest two, by bursts that jitter and cycles that
+    # vary: of the whole ones, as a rest of a few samples may have any gain.
+    varied, whole = UNKNOWN, 0
+    for part in range(2, min(2 + BEFORE, int(size / stretch), gains.size)):
+        if np.isfinite(gains[part]):
+            varied += (gains[part] - 1) ** 2
+            whole += 1
+    noise = np.sqrt(error / size_ + varied / max(whole, 1))
     # The first stretch that does not follow; there is one, after the oldest.
     run = 0
     while run < gains.size and gains[run] >= FOLLOWS:

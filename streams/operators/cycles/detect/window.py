@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streams.compiled import entry, kernel
+from streams.compiled import entry
 from streams.operators.columns.arrays import Floats, Ints
 from streams.operators.cycles.detect.active import BLOCK, active, beginning
 from streams.operators.cycles.detect.confidence import EVIDENCE
@@ -113,15 +113,17 @@ def find_cycles(
         row[: window.size] = window
     every = Windows(samples, bounds)
     limits = np.full(len(windows), LONGEST)
-    detections = look(every, active_parts(every), limits, flat, early=len(windows) if early else 0)
+    detections = look(every, active_parts(*every), limits, flat, early=len(windows) if early else 0)
     return [detections.get(row) for row in range(len(windows))]
 
 
-def active_parts(windows: Windows) -> Ints:
-    """Return where the active part of each window begins and ends, in samples of the window; shape (rows,
-    2)."""
-    parts = np.empty((len(windows.samples), 2), np.int64)
-    _active_parts(windows.samples, windows.bounds, parts)
+@entry("int64[:, ::1](float64[:, ::1], int64[:, ::1])")
+def active_parts(samples: Floats, bounds: Ints) -> Ints:
+    """Return where the active part of each of these ``Windows`` begins and ends, in samples of the window;
+    shape (rows, 2)."""
+    parts = np.empty((len(samples), 2), np.int64)
+    for row in range(len(samples)):
+        parts[row, 0], parts[row, 1] = active(samples[row, bounds[row, 0] : bounds[row, 1]])
     return parts
 
 
@@ -167,26 +169,17 @@ def look(
     return detections
 
 
-@kernel
-def _rounded(length: int) -> int:
-    """Return a length a little shorter, a multiple of 4 of a few: equal lengths share a call."""
-    octave = 1
-    while octave <= length:
-        octave *= 2
-    step = max(4, octave // STEPS)
-    return length // step * step
-
-
 @entry("int64(int64, int64, int64)")
 def _length(begin: int, end: int, limit: int) -> int:
-    """Return how many samples of such a part are looked at."""
-    return limit if end - begin >= limit else _rounded(end - begin)
-
-
-@entry("void(float64[:, ::1], int64[:, ::1], int64[:, ::1])")
-def _active_parts(samples: Floats, bounds: Ints, parts: Ints) -> None:
-    for row in range(len(samples)):
-        parts[row, 0], parts[row, 1] = active(samples[row, bounds[row, 0] : bounds[row, 1]])
+    """Return how many samples of such a part are looked at: ``limit``, or of a shorter part one of a few
+    multiples of 4, which is a little less, as equal lengths share a call."""
+    if end - begin >= limit:
+        return limit
+    octave = 1
+    while octave <= end - begin:
+        octave *= 2
+    step = max(4, octave // STEPS)
+    return (end - begin) // step * step
 
 
 @entry(

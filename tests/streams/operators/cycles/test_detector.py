@@ -165,7 +165,7 @@ def test_what_has_no_cycle_has_none_of_the_others_either(kind: str) -> None:
 def recognised(series: Floats, other: float) -> Detection | None:
     """What is found in a series of a machine on which others have such a period."""
     every = Windows(series[np.newaxis], np.array([[0, series.size]]))
-    return look(every, active_parts(every), np.array([600]), periods=np.array([other])).get(0)
+    return look(every, active_parts(*every), np.array([600]), periods=np.array([other])).get(0)
 
 
 LENGTHS = (40, 76, 150, 304, 600)

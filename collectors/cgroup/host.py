@@ -124,16 +124,12 @@ def disk_bytes(text: str) -> dict[str, tuple[int, int]]:
     """
     rows = [fields for line in text.splitlines() if len(fields := line.split()) >= 10]
     names = {row[2] for row in rows}
-    return {
-        f"{row[0]}:{row[1]}": (int(row[5]) * _SECTOR_BYTES, int(row[9]) * _SECTOR_BYTES)
-        for row in rows
-        if not _STACKED.fullmatch(row[2]) and not _is_partition(row[2], names)
-    }
-
-
-def _is_partition(name: str, names: set[str]) -> bool:
-    # sda1 is a part of sda, nvme0n1p2 of nvme0n1; a lone xvda1, as some virtual machines have, is whole.
-    disk = name.rstrip("0123456789")
-    if disk == name:
-        return False
-    return disk in names or (disk[-1:] == "p" and disk[-2:-1].isdigit() and disk[:-1] in names)
+    counted = {}
+    for row in rows:
+        # sda1 is a part of sda, nvme0n1p2 of nvme0n1; a lone xvda1, as some virtual machines have, is whole.
+        disk = row[2].rstrip("0123456789")
+        of_nvme = disk[-1:] == "p" and disk[-2:-1].isdigit() and disk[:-1] in names
+        is_partition = disk != row[2] and (disk in names or of_nvme)
+        if not is_partition and not _STACKED.fullmatch(row[2]):
+            counted[f"{row[0]}:{row[1]}"] = int(row[5]) * _SECTOR_BYTES, int(row[9]) * _SECTOR_BYTES
+    return counted

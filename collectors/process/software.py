@@ -54,9 +54,17 @@ class Processes:
             return None
         loaded = libraries_of(maps.decode(errors="replace"), lambda folder: self._listing(pid, folder))
         workers, how = self.workers(pid, ranks)
+        ancestors: list[ProcessEntry] = []
+        below = self._seen.get(pid)
+        for _ in range(_MOST_PARENTS):
+            if below is None or below.parent <= _INIT:
+                break
+            if (parent := self._with_command(below.parent)) is not None:
+                ancestors.append(parent)
+            below = self._seen.get(below.parent)
         return Software(
             python=loaded.python, frameworks=loaded.frameworks or None, cuda=loaded.cuda, nccl=loaded.nccl,
-            launcher=launcher_of(self._ancestors(pid)), data_workers=len(workers),
+            launcher=launcher_of(ancestors), data_workers=len(workers),
             data_workers_by=how if workers else None, unreadable=tuple(unreadable) or None,
             **rank_of(environ),  # type: ignore[arg-type]  # its keys are fields, of their types
         )  # fmt: skip
@@ -93,14 +101,6 @@ class Processes:
         return [
             process for child in self._children.get(pid, ()) if (process := self._with_command(child.pid))
         ]
-
-    def _ancestors(self, pid: int) -> Iterator[ProcessEntry]:
-        for _ in range(_MOST_PARENTS):
-            process = self._seen.get(pid)
-            if process is None or (pid := process.parent) <= _INIT:
-                return
-            if (parent := self._with_command(pid)) is not None:
-                yield parent
 
     def _with_command(self, pid: int) -> ProcessEntry | None:
         entry = self._seen.get(pid)

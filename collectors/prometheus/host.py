@@ -48,9 +48,16 @@ def from_node_exporter(samples: list[NewSample]) -> Host:
     used = [device for (name, device), value in values.items() if name == _RECEIVED and value > 0]
     speeds = [values.get((_SPEED, device), 0.0) for device in used]
     speed = round(sum(speeds)) if speeds and min(speeds) > 0 else None
+    # All CPUs' time less the idle; absent unless it is known of each CPU, and where more was idle than there
+    # is, by more than what the moment of a scrape makes
+    busy_pct, cpus = None, _cpus(samples)
+    rates = [sample.per_s for sample in samples if sample.name == _CPU]
+    idle = [rate for rate in rates if rate is not None]
+    if idle and len(idle) == len(rates) and sum(idle) <= _MOST_IDLE * cpus:
+        busy_pct = rounded_pct(max(0.0, 100 * (cpus - sum(idle))))
     return Host(
-        cpu_util_pct=_busy_pct(samples),
-        cpu_count=_cpus(samples) or None,
+        cpu_util_pct=busy_pct,
+        cpu_count=cpus or None,
         mem_used_bytes=rounded(total - available)
         if total and available is not None and available <= total
         else None,
@@ -65,16 +72,6 @@ def from_node_exporter(samples: list[NewSample]) -> Host:
 
 def _cpus(samples: Iterable[NewSample]) -> int:
     return len({sample.labels.get("cpu") for sample in samples if sample.name == _CPU})
-
-
-def _busy_pct(samples: list[NewSample]) -> float | None:
-    """Return all CPUs' time less the idle; absent unless it is known of each CPU, and where more was idle
-    than there is, by more than what the moment of a scrape makes."""
-    rates = [sample.per_s for sample in samples if sample.name == _CPU]
-    idle = [rate for rate in rates if rate is not None]
-    if not idle or len(idle) < len(rates) or sum(idle) > _MOST_IDLE * _cpus(samples):
-        return None
-    return rounded_pct(max(0.0, 100 * (_cpus(samples) - sum(idle))))
 
 
 def from_root_cgroup(samples: Iterable[NewSample]) -> Host:

@@ -95,16 +95,14 @@ def _has_histograms(answer: Mapping[str, Any]) -> bool:
     return not answer.keys() & {"value", "values"} and bool(answer.keys() & {"histogram", "histograms"})
 
 
-def _number(text: Any) -> float:
-    """Return NaN for what is no number: it is counted as such, and the other samples are kept."""
-    try:
-        return float(text)
-    except (TypeError, ValueError):
-        return nan
-
-
 def _read_series(labels: SeriesLabels, values: Iterable[tuple[float, Any]]) -> ScrapedSeries:
-    samples = [(round(seconds * 1000), _number(text)) for seconds, text in values]
+    samples = []
+    for seconds, number in values:
+        try:
+            value = float(number)
+        except (TypeError, ValueError):  # it is counted as such, and the other samples are kept
+            value = nan
+        samples.append((round(seconds * 1000), value))
     no_numbers = tuple(point for point in samples if not isfinite(point[1]))
     # A store that two agents write to without deduplication, such as VictoriaMetrics, has moments twice.
     points = dict(point for point in samples if isfinite(point[1]))

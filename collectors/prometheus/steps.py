@@ -148,14 +148,14 @@ class _Turns:
         self._learn_spans(of_devices.values(), counts, usual)
         for of_holders in of_devices.values():
             in_order = sorted(
-                of_holders.values(), key=lambda holder: (holder.points[0][0], holder.points[-1][0])
+                of_holders.values(), key=lambda scraped: (scraped.points[0][0], scraped.points[-1][0])
             )
             most = usual[target_of(in_order[0].labels)] + 1
-            for ts_ms in sorted({ts_ms for holder in in_order for ts_ms, _ in holder.points}):
+            for ts_ms in sorted({ts_ms for scraped in in_order for ts_ms, _ in scraped.points}):
                 there = {
-                    _holder(holder.labels): count
-                    for holder in in_order
-                    if (count := counts[_key(holder.labels)].get(ts_ms))
+                    _holder(scraped.labels): number
+                    for scraped in in_order
+                    if (number := counts[_key(scraped.labels)].get(ts_ms))
                 }
                 if len(there) > 1 and sum(there.values()) <= most:  # else they share it
                     # In the order of their last samples in the step, as the device's energy counter tells. A
@@ -164,7 +164,15 @@ class _Turns:
                     joules = {holder: meters.get(holder, {}).get(ts_ms, 0) for holder in there}
                     if all(joules.values()):
                         there = dict(sorted(there.items(), key=lambda part: joules[part[0]]))
-                    self._divide(there, target_of(in_order[0].labels), ts_ms)
+                    target = target_of(in_order[0].labels)
+                    start_ms, last_ms = self._span(target, ts_ms)
+                    begin_ms, total, so_far = start_ms, sum(there.values()), 0.0
+                    for holder, count in there.items():
+                        so_far += count
+                        end_ms = start_ms + round((last_ms - start_ms) * so_far / total)
+                        self._parts[holder, ts_ms] = begin_ms, end_ms
+                        self._between[target, ts_ms].add(end_ms)
+                        begin_ms = end_ms
 
     def _learn_spans(
         self, devices: Iterable[Mapping[_Key, ScrapedSeries]], counts: Counts, usual: Mapping[Target, float]
@@ -191,16 +199,6 @@ class _Turns:
 
     def _span(self, target: Target, ts_ms: int) -> tuple[int, int]:
         return self._spans.get((target, ts_ms), (ts_ms - self._step_ms, ts_ms))
-
-    def _divide(self, there: Mapping[_Key, float], target: Target, ts_ms: int) -> None:
-        start_ms, last_ms = self._span(target, ts_ms)
-        begin_ms, total, so_far = start_ms, sum(there.values()), 0.0
-        for holder, count in there.items():
-            so_far += count
-            end_ms = start_ms + round((last_ms - start_ms) * so_far / total)
-            self._parts[holder, ts_ms] = begin_ms, end_ms
-            self._between[target, ts_ms].add(end_ms)
-            begin_ms = end_ms
 
     def applied(self) -> list[ScrapedSeries]:
         """Return the series with their new times."""

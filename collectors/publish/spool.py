@@ -76,7 +76,13 @@ class Spool:
         except OSError as error:
             raise SpoolError(f"{_unusable(folder)}: {error.strerror}") from error
         try:
-            self._take_lock()
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise SpoolBusyError(
+                    f"the spool {folder} is in use by another collector: stop that one, or give this one a "
+                    "DUTYCYCLE_SPOOL of its own, if it reports another node or reports to another broker"
+                ) from error
             self._file = self._open()
         except BaseException:
             os.close(self._lock)
@@ -106,7 +112,11 @@ class Spool:
                     row = (record.topic, record.key, record.ts_ms, packed)
                     last = database.execute(_INSERT, row).lastrowid or 0
                     if number % _EVICT_EVERY == 0 or number == len(records):
-                        dropped += self._evict(database, spared)
+                        while self._file.used_bytes() > self._most_bytes:
+                            gone = database.execute(_EVICT, (spared, _EVICT_ROWS)).rowcount
+                            if not gone:
+                                break
+                            dropped += gone
                 self.used_bytes = self._file.used_bytes()
         except sqlite3.Error as error:
             raise SpoolWriteError(str(error)) from error
@@ -189,15 +199,6 @@ class Spool:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _take_lock(self) -> None:
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise SpoolBusyError(
-                f"the spool {self.folder} is in use by another collector: stop that one, or give this one "
-                "a DUTYCYCLE_SPOOL of its own, if it reports another node or reports to another broker"
-            ) from error
-
     def _open(self) -> SpoolFile:
         try:
             self._file = SpoolFile(self.folder / _FILE)
@@ -210,15 +211,6 @@ class Spool:
 
     def _stored(self, after: int, through: int) -> int:
         return int(self._file.database.execute(_COUNT, (after, through)).fetchone()[0])
-
-    def _evict(self, database: sqlite3.Connection, spared: int) -> int:
-        dropped = 0
-        while self._file.used_bytes() > self._most_bytes:
-            gone = database.execute(_EVICT, (spared, _EVICT_ROWS)).rowcount
-            if not gone:
-                break
-            dropped += gone
-        return dropped
 
 
 def record_bytes(record: Outgoing) -> int:

@@ -62,10 +62,27 @@ class StepReporter:
         """Pickle what it was made of: a launcher makes a callback here, and trains in another process."""
         return type(self), (self._facts["loop"], self._path)
 
-    def describe(self, of_torch: object = None, **facts: Any) -> None:
+    def describe(self, of_torch: Any = None, **facts: Any) -> None:
         """Say what is trained: class, parameters, dtype of a model of PyTorch, or each by itself."""
-        description = {**_of_model(of_torch), **facts}
-        self._facts |= {name: _short(value) for name, value in description.items() if value is not None}
+        description: dict[str, Any] = {}
+        if of_torch is not None:  # its class, its parameters on this rank, and their type
+            inner: Any = of_torch
+            try:
+                while (kind := type(inner).__name__) in _WRAPPERS:
+                    inner = getattr(inner, _WRAPPERS[kind])
+                description["model"] = kind
+                parameters = list(of_torch.parameters())
+                description["parameters"] = sum(parameter.numel() for parameter in parameters)
+                description["dtype"] = str(parameters[0].dtype).removeprefix("torch.")
+            except Exception as error:  # noqa: BLE001 - any model is welcome, and trained without this
+                _LOG.debug("of the model only this is known: %s: %r", description, error)
+        description |= facts
+        for name, value in description.items():
+            if isinstance(value, str):
+                printable = "".join(letter if letter.isprintable() else "?" for letter in value)
+                value = printable[:_MOST_LETTERS] or "?"
+            if value is not None:
+                self._facts[name] = value
 
     def begin(self) -> None:
         """Begin a step now. Without this it begins where the one before ended. A forked child that trains
@@ -75,7 +92,7 @@ class StepReporter:
         self._begun_s = self._clock()
 
     def step(
-        self, *, steps: int = 1, samples: int | None = None, number: int | None = None, scaler: object = None
+        self, *, steps: int = 1, samples: int | None = None, number: int | None = None, scaler: Any = None
     ) -> None:
         """Report that a step has ended, or several. ``scaler``: a GradScaler, or a function that gives the
         scale."""
@@ -91,7 +108,12 @@ class StepReporter:
         if now_s - self._sent_s >= EVERY_S:
             if scaler is not None and now_s - self._scaled_s >= SCALE_EVERY_S:
                 self._scaled_s = now_s
-                self._facts |= _scale(scaler)
+                try:
+                    scale = float(scaler() if not hasattr(scaler, "get_scale") else scaler.get_scale())
+                except Exception as error:  # noqa: BLE001 - any scaler is welcome, too
+                    _LOG.debug("the loss scale is not known: %r", error)
+                else:
+                    self._facts |= {"loss_scale": scale} if 0 <= scale < math.inf else {}
             self._sent_s = now_s
             self.flush()
 
@@ -123,39 +145,6 @@ class StepReporter:
             self.unsent += 1
         else:
             self._steps, self._seconds, self._longest_s, self._samples = 0, 0.0, 0.0, None
-
-
-def _of_model(model: object) -> dict[str, Any]:
-    """Return class, parameters on this rank, and type of the parameters, of a model of PyTorch."""
-    if model is None:
-        return {}
-    inner: Any = model
-    facts: dict[str, Any] = {}
-    try:
-        while (name := type(inner).__name__) in _WRAPPERS:
-            inner = getattr(inner, _WRAPPERS[name])
-        facts["model"] = name
-        parameters = list(model.parameters())  # type: ignore[attr-defined]
-        facts["parameters"] = sum(parameter.numel() for parameter in parameters)
-        facts["dtype"] = str(parameters[0].dtype).removeprefix("torch.")
-    except Exception as error:  # noqa: BLE001 - any model is welcome, and its training goes on without this
-        _LOG.debug("of the model only this is known: %s: %r", facts, error)
-    return facts
-
-
-def _scale(scaler: Any) -> dict[str, float]:
-    try:
-        scale = float(scaler() if not hasattr(scaler, "get_scale") else scaler.get_scale())
-    except Exception as error:  # noqa: BLE001 - any scaler is welcome, too
-        _LOG.debug("the loss scale is not known: %r", error)
-        return {}
-    return {"loss_scale": scale} if 0 <= scale < math.inf else {}
-
-
-def _short(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    return "".join(letter if letter.isprintable() else "?" for letter in value)[:_MOST_LETTERS] or "?"
 
 
 def samples_in(batch: object) -> int | None:

@@ -55,7 +55,14 @@ def add_settings(parser: argparse.ArgumentParser, names: Collection[str]) -> Non
     by_name = {field.name: field for field in fields(Settings)}
     for name in dict.fromkeys(names):
         field, parse = by_name[name], by_name[name].metadata["parse"]
-        default = "" if field.default in (None, "", ()) else f" (default: {_shown(name, field.default)})"
+        shown = str(field.default)
+        if name.endswith("_bytes") and isinstance(field.default, int):
+            shown = f"{field.default // 1024**2}MB"
+        elif isinstance(field.default, tuple):
+            shown = ",".join(item if isinstance(item, str) else f"{item:g}s" for item in field.default)
+        elif isinstance(field.default, float):
+            shown = f"{field.default:g}s"
+        default = "" if field.default in (None, "", ()) else f" (default: {shown})"
         # What the help says that a setting may be, and the shell completes
         values: dict[str, Any] = {
             "metavar": _METAVARS.get(parse) or _METAVARS.get(type(field.default), "VALUE")
@@ -189,11 +196,3 @@ def whole_number(most: int | None = None) -> Callable[[str], int]:
         return int(text)
 
     return parsed
-
-
-def _shown(name: str, value: object) -> str:
-    if name.endswith("_bytes") and isinstance(value, int):
-        return f"{value // 1024**2}MB"
-    if isinstance(value, tuple):
-        return ",".join(item if isinstance(item, str) else f"{item:g}s" for item in value)
-    return f"{value:g}s" if isinstance(value, float) else str(value)

@@ -103,28 +103,22 @@ def show_why_node(api: Api, args: argparse.Namespace) -> None:
     age = sample.text(samples.now_ms, " ago") if sample.at_ms is not None else None
     reason = samples.problem or "the node has no heartbeat"
     print(f"node {meta['name']}")  # noqa: T201
-    for name, text in (*_lines(annotations, pods, problem), ("last sample", age or f"not known: {reason}")):
-        sys.stdout.write(f"  {name:<12} {text}\n")
-
-
-def _lines(annotations: Json, pods: list[_PodOfNode], problem: str | None) -> Iterator[tuple[str, str]]:
-    """Yield what the node's GPUs do, each that is not in order, and who uses them; ``problem``: why the pods
-    cannot be told."""
+    # What its GPUs do, each that is not in order, and who uses them
     static, gpus = of_node(annotations)
     kinds = [str(static[name]) for name in ("model", "mem_size") if name in static]
-    yield "GPUs", " ".join([str(static.get("count", len(gpus))), *kinds])
-    for gpu in gpus:
-        yield f"GPU {gpu.index}", "; ".join(_of_gpu(gpu)) or "nothing is measured"
-    level, reason = annotations.get(GPU_HEALTH), annotations.get(GPU_HEALTH_REASON)
-    yield "health", level if isinstance(level, str) else "not known: its collector does not read it"
-    for sentence in reason.split("\n") if isinstance(reason, str) else ():
-        yield "", sentence
+    lines = [("GPUs", " ".join([str(static.get("count", len(gpus))), *kinds]))]
+    lines += [(f"GPU {gpu.index}", "; ".join(_of_gpu(gpu)) or "nothing is measured") for gpu in gpus]
+    level, unhealthy = annotations.get(GPU_HEALTH), annotations.get(GPU_HEALTH_REASON)
+    health = level if isinstance(level, str) else "not known: its collector does not read it"
+    lines.append(("health", health))
+    lines += [("", sentence) for sentence in unhealthy.split("\n")] if isinstance(unhealthy, str) else []
     if problem is not None:
-        yield "pods", f"not known: {problem}"
-        return
-    yield "pods", f"{len(pods)} with figures" if pods else "none that carries figures"
-    for pod in pods:
-        yield "", str(pod)
+        lines.append(("pods", f"not known: {problem}"))
+    else:
+        lines.append(("pods", f"{len(pods)} with figures" if pods else "none that carries figures"))
+        lines += [("", str(pod)) for pod in pods]
+    for name, text in (*lines, ("last sample", age or f"not known: {reason}")):
+        sys.stdout.write(f"  {name:<12} {text}\n")
 
 
 def _of_gpu(gpu: GpuNow) -> Iterator[str]:

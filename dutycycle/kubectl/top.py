@@ -100,7 +100,12 @@ def top_jobs(api: Api, args: argparse.Namespace) -> Answer:
         sample = samples.of_job(job.meta["namespace"], job.annotations)
         usage = of_whole_job(job.annotations)
         usages = [*_cells(usage), output.format_megabytes(usage.gpu_mem_mb), sample.text(samples.now_ms)]
-        cells = [job.kind.name, *_counts(job.annotations), *usages, *_insights(job.annotations)]
+        counts = counts_of_job(job.annotations)
+        each = (counts.pods_now, counts.pods_ever, counts.gpus_now, counts.gpus_ever)
+        cells = [job.kind.name, *(output.DASH if count is None else str(count) for count in each)]
+        if counts.gpus_ever and "gpus_ever" not in job.annotations and not all_gpus_named(job.annotations):
+            cells[-1] += "+"  # of a large job: it had more GPUs than are known
+        cells += [*usages, *_insights(job.annotations)]
         cells += [_advice(job.annotations)] * wide
         rows.append(_row(job.meta, job.annotations, cells, usage, {"kind": job.kind.name} | sample.plain()))
     headers = ["KIND", *_COUNTS, *(header for header, _, _ in _USAGE), "MAX-GPU-MEM>", _LAST_SAMPLE]
@@ -209,15 +214,6 @@ def _answer(
 
 def _cells(usage: MaxUsage) -> list[str]:
     return [form(getattr(usage, field)) for _, field, form in _USAGE]
-
-
-def _counts(annotations: Json) -> list[str]:
-    """Return the cells below ``_COUNTS``. ``+``: of a large job, it had more GPUs than are known."""
-    counts = counts_of_job(annotations)
-    each = (counts.pods_now, counts.pods_ever, counts.gpus_now, counts.gpus_ever)
-    cells = [output.DASH if count is None else str(count) for count in each]
-    is_more = counts.gpus_ever and "gpus_ever" not in annotations and not all_gpus_named(annotations)
-    return [*cells[:-1], cells[-1] + "+" * bool(is_more)]
 
 
 def _insights(annotations: Json) -> list[str]:

@@ -27,52 +27,51 @@ def span_of(collected: CollectedSeries) -> _Span:
 def charts_of(collected: CollectedSeries, chosen: Mapping[str, Sequence[str]], span: _Span) -> list[Chart]:
     """Return a chart for each metric of ``chosen``, of its subjects, as far as anything was measured in that
     time."""
-    made = (_chart(collected, metric, subjects, span) for metric, subjects in chosen.items())
-    return [chart for chart in made if chart.lines or chart.dots]
-
-
-def _chart(collected: CollectedSeries, metric: str, subjects: Sequence[str], span: _Span) -> Chart:
-    lines: list[Line] = []
-    dots: list[Dots] = []
-    for subject in subjects:
-        place = subject, metric
-        whose = f"{collected.label(subject)}: " if len(subjects) > 1 else ""
-        # What was measured, by the samples or else by the shortest windows
-        windows = collected.windows.get(place)
-        if place in collected.samples:
-            lines += _line(whose.rstrip(": ") or "measured", collected.samples[place], span)
-        elif windows:
-            size_ms = min(windows)
-            lines += _line(f"{whose}mean of {size_ms / 1000:g} s", windows[size_ms], span)
-        # What each forecaster forecast, at the moment that it is about; of very many, some
-        for who, frame in collected.forecasts.get(place, {}).items():
-            ticks = frame.between(*span)
-            count = len(ticks.times)
-            if not count:
-                continue
-            chosen = np.unique(np.linspace(0, count - 1, min(count, POINTS)).round().astype(int))
-            some = f" ({len(chosen)} of {count})" if len(chosen) < count else ""
-            name = f"{whose}{who}, {collected.wanted.horizon_s:g} s ahead{some}"
-            value, low, high = (ticks[column][chosen] for column in BOUNDED)
-            dots.append(Dots(name, 0, Moments(ticks.times[chosen], value, low, high)))
-    highs = [*(line.points.high for line in lines), *(dot.points.high for dot in dots)]
-    unit, scale = unit_of(unit_of_name(metric).text, [float(np.nanmax(high)) for high in highs])
-    cycles = [
-        SeriesCycles(collected.label(subject), periods)
-        for subject in subjects
-        if (periods := periods_of(collected.cycles.get(subject, ()), metric, *span))
-    ]
-    return Chart(
-        metric.replace("_", "-"),
-        metric if len(subjects) > 1 else f"{metric} of {collected.label(subjects[0])}",
-        unit,
-        [replace(line, color=color, points=scaled(line.points, scale)) for color, line in enumerate(lines)],
-        [
+    charts = []
+    for metric, subjects in chosen.items():
+        lines: list[Line] = []
+        dots: list[Dots] = []
+        for subject in subjects:
+            place = subject, metric
+            whose = f"{collected.label(subject)}: " if len(subjects) > 1 else ""
+            # What was measured, by the samples or else by the shortest windows
+            windows = collected.windows.get(place)
+            if place in collected.samples:
+                lines += _line(whose.rstrip(": ") or "measured", collected.samples[place], span)
+            elif windows:
+                size_ms = min(windows)
+                lines += _line(f"{whose}mean of {size_ms / 1000:g} s", windows[size_ms], span)
+            # What each forecaster forecast, at the moment that it is about; of very many, some
+            for who, frame in collected.forecasts.get(place, {}).items():
+                ticks = frame.between(*span)
+                count = len(ticks.times)
+                if not count:
+                    continue
+                shown = np.unique(np.linspace(0, count - 1, min(count, POINTS)).round().astype(int))
+                some = f" ({len(shown)} of {count})" if len(shown) < count else ""
+                name = f"{whose}{who}, {collected.wanted.horizon_s:g} s ahead{some}"
+                value, low, high = (ticks[column][shown] for column in BOUNDED)
+                dots.append(Dots(name, 0, Moments(ticks.times[shown], value, low, high)))
+        if not lines and not dots:
+            continue
+        highs = [*(line.points.high for line in lines), *(dot.points.high for dot in dots)]
+        unit, scale = unit_of(unit_of_name(metric).text, [float(np.nanmax(high)) for high in highs])
+        cycles = [
+            SeriesCycles(collected.label(subject), periods)
+            for subject in subjects
+            if (periods := periods_of(collected.cycles.get(subject, ()), metric, *span))
+        ]
+        title = metric if len(subjects) > 1 else f"{metric} of {collected.label(subjects[0])}"
+        colored_lines = [
+            replace(line, color=color, points=scaled(line.points, scale)) for color, line in enumerate(lines)
+        ]
+        colored_dots = [
             replace(dot, color=color, points=scaled(dot.points, scale))
             for color, dot in enumerate(dots, len(lines))
-        ],
-        cycle=cycles[0].mark() if cycles else None,
-    )  # fmt: skip
+        ]
+        mark = cycles[0].mark() if cycles else None
+        charts.append(Chart(metric.replace("_", "-"), title, unit, colored_lines, colored_dots, cycle=mark))
+    return charts
 
 
 def _line(name: str, frame: Frame, span: _Span) -> Iterator[Line]:

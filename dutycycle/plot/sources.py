@@ -35,22 +35,20 @@ def sources_of(paths: Sequence[str]) -> Sources:
         elif has_tables(folder):
             sources.tables.append(folder)
         else:
-            sources.traces.append(str(_trace_in(folder)))
+            # What ``replay --out DIR/`` or ``run`` wrote there
+            whole = [folder / name for name in (DERIVED, TRACE) if (folder / name).is_file()]
+            traces = whole[:1] or sorted(folder.glob(f"runs/*/{DERIVED}"))
+            if len(traces) > 1:
+                names = ", ".join(str(run.parent) for run in traces[:4])
+                raise DutycycleError(
+                    f"{folder}: has {len(traces)} runs: give the folder of one, such as {names}"
+                )
+            if not traces:
+                raise DutycycleError(
+                    f"{folder}: has neither tables (topic=…) nor a run of replay --out {folder}/"
+                )
+            sources.traces.append(str(traces[0]))
     return sources
-
-
-def _trace_in(folder: Path) -> Path:
-    """Return what ``replay --out DIR/`` or ``run`` wrote there. Raises ``DutycycleError``."""
-    for name in (DERIVED, TRACE):
-        if (folder / name).is_file():
-            return folder / name
-    runs = sorted(folder.glob(f"runs/*/{DERIVED}"))
-    if len(runs) > 1:
-        names = ", ".join(str(run.parent) for run in runs[:4])
-        raise DutycycleError(f"{folder}: has {len(runs)} runs: give the folder of one, such as {names}")
-    if not runs:
-        raise DutycycleError(f"{folder}: has neither tables (topic=…) nor a run of replay --out {folder}/")
-    return runs[0]
 
 
 def read(

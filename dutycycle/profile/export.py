@@ -76,7 +76,14 @@ class Export:
         if self._has("CUPTI_ACTIVITY_KIND_GRAPH_TRACE"):  # where a CUDA graph was traced as one
             activities.append(self._activity("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", KERNEL))
         self._view("activities", _ACTIVITY, activities)
-        self._view("calls", _CALL, [self._calls()] if self._has("CUPTI_ACTIVITY_KIND_RUNTIME") else [])
+        calls, table = [], "CUPTI_ACTIVITY_KIND_RUNTIME"
+        if self._has(table):
+            thread = self._column(table, "globalTid", "0")
+            calls.append(
+                f"SELECT start, end, {thread}, ({thread} >> 24) & 16777215, "
+                f"{self._column(table, 'correlationId')}, nameId FROM {table} WHERE {self._timed(table)}"
+            )
+        self._view("calls", _CALL, calls)
         self._view("ranges", _RANGE, [self._ranges()] if self._has("NVTX_EVENTS") else [])
 
     def close(self) -> None:
@@ -151,14 +158,6 @@ class Export:
         )
         timed = self._timed(table, "deviceId")
         return f"SELECT {what}, start, end, deviceId, {process}, {name}, {others} FROM {table} WHERE {timed}"
-
-    def _calls(self) -> str:
-        table = "CUPTI_ACTIVITY_KIND_RUNTIME"
-        thread = self._column(table, "globalTid", "0")
-        return (
-            f"SELECT start, end, {thread}, ({thread} >> 24) & 16777215, "
-            f"{self._column(table, 'correlationId')}, nameId FROM {table} WHERE {self._timed(table)}"
-        )
 
     def _timed(self, table: str, *needed: str) -> str:
         """Return what holds for rows with a time and what is ``needed``; count the others."""

@@ -100,34 +100,28 @@ class Measuring:
 
     def _compute(self) -> None:
         try:
-            self._read_records()
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _BEHIND_THE_COMMAND)
+            # Here: they take a second to import, and the command runs already.
+            from dutycycle.report.gather import Gathered
+            from streams.local import LocalPipeline
+            from streams.topology import stages
+
+            prefix, offset = self._settings.topic_prefix, 0
+            pipeline, gathered = LocalPipeline(stages(self._settings), prefix), Gathered()
+            with TraceWriter(str(self._trace)) as writer:
+                while (records := self._records.get()) is not None:
+                    for outgoing in records:
+                        key, payload, ts_ms = outgoing.key, outgoing.payload, outgoing.ts_ms
+                        topic = full_name(prefix, outgoing.topic)
+                        writer.write(TraceRecord(topic=topic, key=key, payload=payload, ts_ms=ts_ms))
+                        record = ConsumerRecord(outgoing.topic, 0, offset, key, payload, ts_ms)
+                        gathered.sample(record)
+                        gathered.derived(pipeline.feed(record))
+                        offset += 1
+            gathered.derived(pipeline.close())
+            self.gathered = gathered
         except Exception as error:  # noqa: BLE001 - said at the end; the command has nothing to do with it
             self._failed("the trace and the report", error)
-
-    def _read_records(self) -> None:
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _BEHIND_THE_COMMAND)
-        # Here: they take a second to import, and the command runs already.
-        from dutycycle.report.gather import Gathered
-        from streams.local import LocalPipeline
-        from streams.topology import stages
-
-        prefix, offset = self._settings.topic_prefix, 0
-        pipeline, gathered = LocalPipeline(stages(self._settings), prefix), Gathered()
-        with TraceWriter(str(self._trace)) as writer:
-            while (records := self._records.get()) is not None:
-                for outgoing in records:
-                    writer.write(TraceRecord(
-                        topic=full_name(prefix, outgoing.topic), key=outgoing.key, payload=outgoing.payload,
-                        ts_ms=outgoing.ts_ms,
-                    ))  # fmt: skip
-                    record = ConsumerRecord(
-                        outgoing.topic, 0, offset, outgoing.key, outgoing.payload, outgoing.ts_ms
-                    )
-                    gathered.sample(record)
-                    gathered.derived(pipeline.feed(record))
-                    offset += 1
-        gathered.derived(pipeline.close())
-        self.gathered = gathered
 
     def _failed(self, what: str, error: Exception) -> None:
         line = f"{what}: {type(error).__name__}: {' '.join(str(error).split())}"[:300]

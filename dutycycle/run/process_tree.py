@@ -41,9 +41,16 @@ class ProcessTree:
         """Return what the processes use and have used until now; None when there is no process any more."""
         stats: dict[int, list[bytes]] = {}
         for entry in os.scandir(self._proc):
-            if entry.name.isdecimal() and (fields := self._stat(int(entry.name))) is not None:
-                stats[int(entry.name)] = fields
-        pids = self._members({pid: int(fields[_PPID]) for pid, fields in stats.items()})
+            if entry.name.isdecimal() and (stat := self._stat(int(entry.name))) is not None:
+                stats[int(entry.name)] = stat
+        children: dict[int, list[int]] = {}
+        for pid, fields in stats.items():
+            children.setdefault(int(fields[_PPID]), []).append(pid)
+        waiting, pids = list(children.get(self._parent, ())), set[int]()
+        while waiting:
+            pid = waiting.pop()
+            pids.add(pid)
+            waiting += children.get(pid, ())
         if not pids:
             return None
         own = most_shared = 0
@@ -60,7 +67,7 @@ class ProcessTree:
                 moved.append((int(counters["read_bytes"]), int(counters["write_bytes"])))
         ticks = sum(sum(map(int, stats[pid][_TIMES])) for pid in pids)
         return TreeUse(
-            pids=pids,
+            pids=frozenset(pids),
             cpu_s=ticks / _TICKS_PER_S,
             mem_bytes=own + most_shared,
             read_bytes=sum(read for read, _ in moved) if moved else None,
@@ -86,14 +93,3 @@ class ProcessTree:
             return None
         # The name may hold anything: the fields begin after its last bracket.
         return stat[stat.rindex(b")") + 2 :].split()
-
-    def _members(self, parents: dict[int, int]) -> frozenset[int]:
-        children: dict[int, list[int]] = {}
-        for pid, parent in parents.items():
-            children.setdefault(parent, []).append(pid)
-        waiting, pids = list(children.get(self._parent, ())), set[int]()
-        while waiting:
-            pid = waiting.pop()
-            pids.add(pid)
-            waiting += children.get(pid, ())
-        return frozenset(pids)

@@ -60,7 +60,18 @@ class Simulation:
         while upcoming < count or self._ends:
             arrival = self._jobs[upcoming].arrival_s if upcoming < count else np.inf
             if self._ends and self._ends[0][0] <= arrival:
-                ended += self._end_all_at(self._ends[0][0])
+                now, freed = self._ends[0][0], set[int]()
+                self._advance(now)
+                while self._ends and self._ends[0][0] <= now:
+                    _, index = heappop(self._ends)
+                    demand = self._jobs[index].demand
+                    for pod in self._running.pop(index):
+                        self._cluster.give(pod, demand)
+                        freed.add(pod.row)
+                    self._ended[index] = now
+                    self._order.ended(self._jobs[index], now)
+                    ended += 1
+                self._try_all(freed)
                 done(ended)
             else:
                 self._advance(arrival)
@@ -79,22 +90,6 @@ class Simulation:
         if free and any(0 < demand.gpus <= free for demand in self._waiting):
             self._split_gpu_s += free * (now - self._now)
         self._now = now
-
-    def _end_all_at(self, now: float) -> int:
-        self._advance(now)
-        freed: set[int] = set()
-        ended = 0
-        while self._ends and self._ends[0][0] <= now:
-            _, index = heappop(self._ends)
-            demand = self._jobs[index].demand
-            for pod in self._running.pop(index):
-                self._cluster.give(pod, demand)
-                freed.add(pod.row)
-            self._ended[index] = now
-            self._order.ended(self._jobs[index], now)
-            ended += 1
-        self._try_all(freed)
-        return ended
 
     def _try_all(self, freed: set[int]) -> None:
         """Try what waits, in order. What did not fit before needs one of the nodes that were freed."""

@@ -79,26 +79,23 @@ def _of_request(request: Part, documents: Sequence[ManifestDocument]) -> float:
 
 
 def _of_exact(asked: Part, documents: Sequence[ManifestDocument]) -> float:
-    class_name, count = asked.get("deviceClassName"), asked.get("count", 1)
-    if asked.get("adminAccess") is True or not _is_of_gpus(str(class_name), documents):
+    class_name, count = str(asked.get("deviceClassName")), asked.get("count", 1)
+    if asked.get("adminAccess") is True or _NO_GPUS(class_name):
         return 0.0  # who watches devices takes none
+    if not _GPUS(class_name):
+        device_class = _find("DeviceClass", class_name, documents)
+        selectors = "" if device_class is None else str(device_class.spec.get("selectors"))
+        driver = _DRIVER(selectors.replace("\\", ""))
+        if driver is None:
+            file = "is not in these files" if device_class is None else "names no device.driver"
+            raise UnknownClaimError(f"its DeviceClass {class_name} {file}, and may be of GPUs")
+        if not _GPUS(driver[1]):
+            return 0.0
     if asked.get("allocationMode") == "All":
         raise UnknownClaimError(f"it takes all devices of {class_name} that match on a node")
     if not isinstance(count, int) or isinstance(count, bool) or count < 1:
         raise UnknownClaimError(f"count: {count!r} is no whole number from 1 on")
     return float(count)
-
-
-def _is_of_gpus(class_name: str, documents: Sequence[ManifestDocument]) -> bool:
-    if _GPUS(class_name) or _NO_GPUS(class_name):
-        return _GPUS(class_name) is not None
-    device_class = _find("DeviceClass", class_name, documents)
-    selectors = "" if device_class is None else str(device_class.spec.get("selectors"))
-    driver = _DRIVER(selectors.replace("\\", ""))
-    if driver is None:
-        file = "is not in these files" if device_class is None else "names no device.driver"
-        raise UnknownClaimError(f"its DeviceClass {class_name} {file}, and may be of GPUs")
-    return _GPUS(driver[1]) is not None
 
 
 def _find(

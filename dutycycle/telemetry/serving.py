@@ -35,9 +35,23 @@ async def serving(
     server = None
     try:
         if address is not None:
+            # The level of the line that says that another port is used; None: no other will do.
             fallback = logging.INFO if elsewhere else logging.WARNING if settings.listen is None else None
             certificate = _certificate(settings)
-            server = _open(address, HttpPages(telemetry, settings.listen_token), certificate, fallback)
+            pages = HttpPages(telemetry, settings.listen_token)
+            try:
+                server = Server(address, pages, certificate)
+            except ListenError as error:
+                free = address._replace(port=0)
+                if not error.taken or fallback is None:
+                    why = f"port {address.port} is taken by another process" if error.taken else str(error)
+                    raise SettingError(
+                        f"DUTYCYCLE_LISTEN={address}: {why}: give another host:port, {free} for any free "
+                        "port, or off"
+                    ) from error
+                remark = "port %d is taken, so another one is used: give one by DUTYCYCLE_LISTEN (--listen)"
+                _LOG.log(fallback, remark, address.port)
+                server = Server(free, pages, certificate)
             server.start()
             serves = SERVING if certificate is None else SERVING_TLS
             _LOG.info("%s %s%s (/healthz, /readyz, /metrics)", process, serves, server.address)
@@ -58,23 +72,4 @@ def _certificate(settings: Settings) -> Certificate | None:
     except OSError as error:  # an SSLError is one
         raise SettingError(
             f"DUTYCYCLE_LISTEN_CERT={settings.listen_cert}: no certificate with its key in PEM: {error}"
-        ) from error
-
-
-def _open(
-    address: Address, pages: HttpPages, certificate: Certificate | None, fallback: int | None
-) -> Server:
-    """Open the server, at another port where it may. ``fallback``: the level of the line that says that
-    another port is used; None: no other will do."""
-    try:
-        return Server(address, pages, certificate)
-    except ListenError as error:
-        if error.taken and fallback is not None:
-            remark = "port %d is taken, so another one is used: give one by DUTYCYCLE_LISTEN (--listen)"
-            _LOG.log(fallback, remark, address.port)
-            return Server(address._replace(port=0), pages, certificate)
-        why = f"port {address.port} is taken by another process" if error.taken else str(error)
-        raise SettingError(
-            f"DUTYCYCLE_LISTEN={address}: {why}: give another host:port, {address._replace(port=0)} for any "
-            "free port, or off"
         ) from error

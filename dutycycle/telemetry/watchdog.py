@@ -141,27 +141,22 @@ class StallDetector:
         try:
             if len(self._watches) > 1:
                 yield
-            else:
-                async with self._running(watch.over):
-                    yield
+                return
+            self._loop_at = self._clock()
+            thread = threading.Thread(target=self._run, args=(watch.over,), name="watchdog", daemon=True)
+            thread.start()
+            beating = asyncio.create_task(self._beat_in_loop())
+            try:
+                yield
+            finally:
+                beating.cancel()
+                watch.over.set()
+                self._look.set()
+                thread.join(_BEAT_S)
+                self._process_at = self._loop_at = None
         finally:
             watch.over.set()
             self._watches.remove(watch)
-
-    @asynccontextmanager
-    async def _running(self, over: threading.Event) -> AsyncIterator[None]:
-        self._loop_at = self._clock()
-        thread = threading.Thread(target=self._run, args=(over,), name="watchdog", daemon=True)
-        thread.start()
-        beating = asyncio.create_task(self._beat_in_loop())
-        try:
-            yield
-        finally:
-            beating.cancel()
-            over.set()
-            self._look.set()
-            thread.join(_BEAT_S)
-            self._process_at = self._loop_at = None
 
     async def _beat_in_loop(self) -> None:
         while True:

@@ -54,10 +54,15 @@ def why_refused(node: Mapping[str, Any], pod: Spec, resource: str) -> str | None
 
 def keep_apart(pod: Spec, labels: Mapping[str, str]) -> bool:
     """Tell whether pods with these labels never share a node, by an anti-affinity to one another."""
-    return any(
-        term.get("topologyKey") == HOST_LABEL and _selects(term.get("labelSelector"), labels)
-        for term in _required(pod, "podAntiAffinity") or ()
-    )
+    for term in _required(pod, "podAntiAffinity") or ():
+        selector = term.get("labelSelector")  # an empty one selects all, an absent one nothing
+        if term.get("topologyKey") != HOST_LABEL or selector is None:
+            continue
+        expressions = selector.get("matchExpressions") or ()
+        is_selected = (selector.get("matchLabels") or {}).items() <= labels.items()
+        if is_selected and all(_holds(expression, labels) for expression in expressions):
+            return True
+    return False
 
 
 def _required(pod: Spec, kind: str) -> Any:
@@ -82,16 +87,6 @@ def _matches(term: Mapping[str, Any], meta: Mapping[str, Any]) -> bool:
     return bool(expressions or fields) and (
         all(_holds(expression, labels) for expression in expressions)
         and all(_holds(expression, name) for expression in fields)
-    )
-
-
-def _selects(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
-    """Tell whether it selects these: an empty selector matches all, a missing one nothing."""
-    if selector is None:
-        return False
-    wanted = (selector.get("matchLabels") or {}).items()
-    return wanted <= labels.items() and all(
-        _holds(expression, labels) for expression in selector.get("matchExpressions") or ()
     )
 
 

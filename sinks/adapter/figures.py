@@ -102,7 +102,14 @@ class Figures:
                 shares[workload] = self._share(workload, metric.field, metric.horizon_s, now_ms)
             then = shares[workload]
             if then is None:
-                then = self._trend(uid, metric.field, metric.horizon_s)
+                for source in _SOURCES:
+                    trend = self._trends.get(f"pod/{uid}/{source}")
+                    if trend is not None and metric.field in trend.metrics:
+                        points = trend.metrics[metric.field].forecast
+                        then = next(
+                            (point.value for point in points if point.horizon_s == metric.horizon_s), None
+                        )
+                        break
             forecasts[uid] = figure if then is None else figure._replace(value=then)
         return forecasts
 
@@ -179,16 +186,6 @@ class Figures:
         sum_then = load.forecast(period_s, now_ms + horizon_s * 1000, now_ms - self._wait_ms)
         pods = sum(self._current(pod, metric, now_ms) is not None for pod in self._pods_of(workload))
         return None if sum_then is None or not pods else sum_then / pods
-
-    def _trend(self, uid: str, metric: str, horizon_s: int) -> float | None:
-        for source in _SOURCES:
-            trend = self._trends.get(f"pod/{uid}/{source}")
-            if trend is not None and metric in trend.metrics:
-                return next(
-                    (point.value for point in trend.metrics[metric].forecast if point.horizon_s == horizon_s),
-                    None,
-                )
-        return None
 
     def _cycles_of(self, uid: str) -> Mapping[str, list[tuple[float, float]]]:
         """Return period and confidence of each cycle that is long enough, by metric."""

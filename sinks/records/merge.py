@@ -102,13 +102,18 @@ def _job(first: SqlRow, other: SqlRow) -> JobPeaks:
         decode(JobPeaks, in_order(row.values["record"]), "job-peaks")
         for row in _ordered(first, other, "last_at", "pods", "final")
     )
+    pods = {}
+    for name in sorted(main.pods.keys() | lesser.pods.keys()):
+        pod, other_pod = main.pods.get(name, _NO_POD), lesser.pods.get(name, _NO_POD)
+        pods[name] = PodOfJob(
+            node=pod.node or other_pod.node, metrics=_peaks(pod.metrics, other_pod.metrics),
+            gpus=_scopes(pod.gpus, other_pod.gpus),
+            attribution=merged((pod.attribution or {}, other_pod.attribution or {})) or None,
+        )  # fmt: skip
     return replace(
         main,
         first_ms=min(main.first_ms, lesser.first_ms), metrics=_peaks(main.metrics, lesser.metrics),
-        pods={
-            name: _pod_of_job(main.pods.get(name), lesser.pods.get(name))
-            for name in sorted(main.pods.keys() | lesser.pods.keys())
-        },
+        pods=pods,
         gpus_omitted=max(main.gpus_omitted or 0, lesser.gpus_omitted or 0) or None,
         pods_omitted=max(main.pods_omitted or 0, lesser.pods_omitted or 0) or None,
     )  # fmt: skip
@@ -125,15 +130,6 @@ def _ordered(first: SqlRow, other: SqlRow, *columns: str) -> list[SqlRow]:
 
 def _pod_of(row: SqlRow) -> PodPeaks:
     return decode(PodPeaks, in_order(row.values["record"]), "pod-peaks")
-
-
-def _pod_of_job(main: PodOfJob | None, lesser: PodOfJob | None) -> PodOfJob:
-    first, other = main or _NO_POD, lesser or _NO_POD
-    return PodOfJob(
-        node=first.node or other.node, metrics=_peaks(first.metrics, other.metrics),
-        gpus=_scopes(first.gpus, other.gpus),
-        attribution=merged((first.attribution or {}, other.attribution or {})) or None,
-    )  # fmt: skip
 
 
 def _scopes(main: Scopes, lesser: Scopes) -> dict[str, dict[str, Peak]]:

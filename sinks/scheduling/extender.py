@@ -18,8 +18,7 @@ from dutycycle.telemetry.events import Telemetry
 from dutycycle.telemetry.metrics import EXTENDER_ANSWERS, EXTENDER_SECONDS
 from sinks.scheduling import pods
 from sinks.scheduling.cluster_view import ClusterView
-from sinks.scheduling.core.prediction import Prediction
-from sinks.scheduling.core.score import NodeScores, score
+from sinks.scheduling.core.score import score
 from sinks.scheduling.questions import LARGEST, BadRequestError, PlacementQuestion, QuestionReader
 
 _ATTEMPT_S = 1.0
@@ -156,11 +155,24 @@ class Extender:
         need = replace(need, leaves_out_sick=self._leaves_out_sick)
         scores = score(self._known.nodes(names, ranks, round(now * 1000)), need)
         are_all_blocked = bool(scores.are_blocked().all())
+        placement = None
+        if uid:
+            meta = pod["metadata"]
+            nodes = tuple(
+                NodeScore(node=node.node, score=node.extender_score, why=node.reasons()[:_LONGEST])
+                for node in scores.best(_MOST_NODES)
+            )
+            left_out = 0 if are_all_blocked else int(scores.are_blocked().sum())  # as in ``filter``
+            placement = Placement(
+                uid=uid, namespace=meta.get("namespace") or "default", name=meta.get("name") or uid,
+                ts_ms=round(now * 1000), considered=len(scores.nodes.names), left_out=left_out, nodes=nodes,
+                expected=None if prediction is None else prediction.summary()[:_LONGEST],
+            )  # fmt: skip
         attempt = _Attempt(
             now,
             dict(zip(names, scores.extender_scores(), strict=True)),
             {} if are_all_blocked else scores.blocked(),
-            _placement(pod, prediction, scores, round(now * 1000)) if uid else None,
+            placement,
         )
         if attempt.placement is not None:
             if known is None or known.placement is None or known.placement.nodes != attempt.placement.nodes:
@@ -186,20 +198,3 @@ async def _send_nodes(request: web.Request, answer: dict[str, Any]) -> web.Strea
     await response.write(end if nodes else begin + end)
     await response.write_eof()
     return response
-
-
-def _placement(pod: KubeObject, prediction: Prediction | None, scores: NodeScores, now_ms: int) -> Placement:
-    meta = pod["metadata"]
-    nodes = tuple(
-        NodeScore(
-            node=scored_node.node, score=scored_node.extender_score, why=scored_node.reasons()[:_LONGEST]
-        )
-        for scored_node in scores.best(_MOST_NODES)
-    )
-    considered, blocked = len(scores.nodes.names), int(scores.are_blocked().sum())
-    left_out = 0 if blocked == considered else blocked  # as in ``filter``
-    return Placement(
-        uid=meta["uid"], namespace=meta.get("namespace") or "default", name=meta.get("name") or meta["uid"],
-        ts_ms=now_ms, considered=considered, left_out=left_out, nodes=nodes,
-        expected=None if prediction is None else prediction.summary()[:_LONGEST],
-    )  # fmt: skip

@@ -49,7 +49,23 @@ class Listener:
         self._roles, self._errors = [role for role in roles if role.serves is not None], errors
         self._answers: set[str] = set()
         self._trusted: dict[str, frozenset[bytes]] = {}
-        self._certificate = self._load()
+        # None is plain HTTP, which is for who asks on the same machine, or is asked who he is.
+        self._certificate: Certificate | None = None
+        if settings.serve_cert is None or settings.serve_key is None:
+            self._check_plain()
+        else:
+            context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+            # A resumed connection does not show by whom its client was verified.
+            context.num_tickets, context.options = 0, context.options | ssl.OP_NO_TICKET
+            asking = [role.asks_certificate for role in self._roles]
+            if any(asking):
+                context.verify_mode = ssl.CERT_REQUIRED if all(asking) else ssl.CERT_OPTIONAL
+            try:
+                self._certificate = Certificate(settings.serve_cert, settings.serve_key, context)
+            except OSError as error:  # an SSLError is one
+                raise SettingError(
+                    f"DUTYCYCLE_SERVE_CERT={settings.serve_cert}: no certificate with its key in PEM: {error}"
+                ) from error
         for role in self._roles:
             if role.client_ca is None:
                 continue
@@ -72,26 +88,6 @@ class Listener:
         except ValueError as error:  # nothing, or what is no text of a certificate
             raise OSError(str(error)) from error
         self._trusted[role.name] = certificates
-
-    def _load(self) -> Certificate | None:
-        """Load the certificate; None is plain HTTP, which is for who asks on the same machine, or is
-        asked who he is."""
-        settings = self._settings
-        if settings.serve_cert is None or settings.serve_key is None:
-            self._check_plain()
-            return None
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        # A resumed connection does not show by whom its client was verified.
-        context.num_tickets, context.options = 0, context.options | ssl.OP_NO_TICKET
-        asking = [role.asks_certificate for role in self._roles]
-        if any(asking):
-            context.verify_mode = ssl.CERT_REQUIRED if all(asking) else ssl.CERT_OPTIONAL
-        try:
-            return Certificate(settings.serve_cert, settings.serve_key, context)
-        except OSError as error:  # an SSLError is one
-            raise SettingError(
-                f"DUTYCYCLE_SERVE_CERT={settings.serve_cert}: no certificate with its key in PEM: {error}"
-            ) from error
 
     def _check_plain(self) -> None:
         settings, both = self._settings, "DUTYCYCLE_SERVE_CERT and DUTYCYCLE_SERVE_KEY"

@@ -180,8 +180,8 @@ def _gpu(uuid: str, rows: list[_Row], pod_index: PodIndex, *, are_parts: bool) -
         for given in allocated:  # each has what its rows tell; nothing that of the device itself is not known
             who = Workload(given.namespace, given.pod, given.container or "")
             parts = {} if given.mig else _values([row for row in of_device if row.holder == who])
-            told: dict[str, Any] = {name: parts[name] for name in _ADDED & parts.keys() & values.keys()}
-            divided.append(replace(given, **told))
+            own: dict[str, Any] = {name: parts[name] for name in _ADDED & parts.keys() & values.keys()}
+            divided.append(replace(given, **own))
         allocated = tuple(divided)
     return Gpu(
         uuid=uuid, index=_index_of(labels) or 0, model=labels.get("modelName") or None,

@@ -157,7 +157,9 @@ class Vocabulary:
     def learn_help(self, texts: Mapping[str, Iterable[str]]) -> None:
         """Take HELP texts by metric. Where exporters contradict one another, their values tell."""
         for name, of in texts.items():
-            factors = {_factor_of(text) for text in of} - {None}
+            # By what a value is multiplied for percent, as far as the texts say it
+            telling_texts = [text for text in of if _PERCENT.search(text) or _RATIO.search(text)]
+            factors = {1.0 if _PERCENT.search(text) else 100.0 for text in telling_texts}
             self._of_help[name] = factors.pop() if len(factors) == 1 else None
 
     def learn(self, series: Iterable[ScrapedSeries]) -> None:
@@ -277,10 +279,3 @@ def _steps(counter: ScrapedSeries, watts: float) -> Iterator[tuple[float, float]
     for (before_ms, before), (ms, value) in pairwise(counter.points):
         if value >= before and ms - before_ms <= _LONGEST_STEP_MS and value not in _BLANKS:
             yield value - before, watts * (ms - before_ms) / 1000
-
-
-def _factor_of(text: str) -> float | None:
-    """Return by what a value with this HELP text is multiplied for percent; None where it says nothing."""
-    if _PERCENT.search(text):
-        return 1.0
-    return 100.0 if _RATIO.search(text) else None

@@ -65,11 +65,11 @@ async def _remove(args: argparse.Namespace, settings: Settings) -> Removal:
                 raise DutycycleError(f"there is no namespace {args.namespace}: see --namespace") from error
             except KubeError:  # who may not ask for it, or reaches no server, is told by what follows
                 pass
-        say = _say if args.dry_run else lambda *_: None  # what is done is counted at the end
+
+        def say(name: str, keys: list[str]) -> None:
+            if args.dry_run:  # what is done is counted at the end
+                print(f"{name}: {listed(sorted(keys), _SHOWN_KEYS)}" if keys else name)  # noqa: T201
+
         return await remove(server, settings.annotation_prefix, args.namespace, say, dry_run=args.dry_run)
     finally:
         await server.close()
-
-
-def _say(name: str, keys: list[str]) -> None:
-    print(f"{name}: {listed(sorted(keys), _SHOWN_KEYS)}" if keys else name)  # noqa: T201

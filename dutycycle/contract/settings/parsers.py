@@ -370,14 +370,14 @@ def broker(value: str) -> str:
     return f"{scheme or 'kafka'}://{hosts}"
 
 
-def _is_host_port(value: str) -> bool:
-    return bool(_HOST_PORT.fullmatch(value)) and 0 < int(value.rpartition(":")[2]) < 65_536
+def _is_host_port(value: str, least: int = 1) -> bool:
+    return bool(_HOST_PORT.fullmatch(value)) and least <= int(value.rpartition(":")[2]) < 65_536
 
 
 def address(value: str) -> str:
     """Parse ``host:port``, or ``:port`` on loopback; port 0 is any free one."""
     address = f"127.0.0.1{value}" if value.startswith(":") else value
-    if not (_HOST_PORT.fullmatch(address) and int(address.rpartition(":")[2]) < 65_536):
+    if not _is_host_port(address, least=0):
         raise ValueError("expected host:port such as 127.0.0.1:19471, or :0 for any free port of loopback")
     return address
 

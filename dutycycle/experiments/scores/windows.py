@@ -9,7 +9,7 @@ import msgspec
 
 from dutycycle.contract.catalogue import CAPACITIES
 from dutycycle.contract.log import ProducerRecord
-from dutycycle.contract.records.derived import WindowAggregate, WindowMetric
+from dutycycle.contract.records.derived import WindowAggregate
 from dutycycle.traces.ticks import subject_key
 from streams.operators.columns.tick import Layout, TickRow
 
@@ -72,7 +72,12 @@ class WindowScorer:
         for metric, statistics in window.metrics.items():
             values, highs = ticks.values(subject, metric, window.start_ms, window.end_ms, node)
             self._compared += 1
-            self._unequal += not _equal(statistics, values, highs)
+            mean, least, most = statistics.mean, statistics.min, statistics.max
+            is_equal = statistics.count == len(values)
+            if is_equal and mean is not None and least is not None and most is not None:  # no counter's
+                pairs = (mean, fsum(values) / len(values)), (least, min(values)), (most, max(highs))
+                is_equal = all(isclose(a, b, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE) for a, b in pairs)
+            self._unequal += not is_equal
 
     def tick(self, node: str, source: str, tick: TickRow) -> None:
         """Take the tick of a sample, after what the replay made of it."""
@@ -103,16 +108,3 @@ class WindowScorer:
             "missing": len(self._expected),
             "unexpected": self._unexpected,
         }
-
-
-def _equal(statistics: WindowMetric, values: list[float], highs: list[float]) -> bool:
-    if statistics.count != len(values):
-        return False
-    if statistics.mean is None or statistics.min is None or statistics.max is None:
-        return True  # a counter has no mean
-    pairs = (
-        (statistics.mean, fsum(values) / len(values)),
-        (statistics.min, min(values)),
-        (statistics.max, max(highs)),
-    )
-    return all(isclose(a, b, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE) for a, b in pairs)

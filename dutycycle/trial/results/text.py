@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 
 from dutycycle.measures.change import SIGMAS
-from dutycycle.measures.steps import Measure
 from dutycycle.trial.results.verdict import TrialRow, TrialVerdict
 from dutycycle.words import UNKNOWN, aligned, capitalized
 
@@ -18,7 +17,15 @@ def lines_of(verdict: TrialVerdict) -> Iterator[str]:
     for row in verdict.rows:
         outcome = row.outcome
         held = outcome.figures.bottleneck if outcome.figures is not None else None
-        figures_of_row = [_text(value) for value in (row.rate, row.gpu_s, row.joules)]
+        figures_of_row = []
+        for value in (row.rate, row.gpu_s, row.joules):
+            if value is None:
+                figures_of_row.append(UNKNOWN)
+            elif value.error is None or not value.value:
+                figures_of_row.append(f"{number(value.value)} ?")
+            else:
+                pct = 100 * SIGMAS * value.error / value.value
+                figures_of_row.append(f"{number(value.value)} ±{pct:.1f} %")
         name = f"{outcome.variant.name} *" if row is verdict.best else outcome.variant.name
         bottleneck = (held or UNKNOWN).replace("_", " ")
         rows.append([name, str(outcome.variant.total), *figures_of_row, bottleneck, outcome.ended])
@@ -77,14 +84,6 @@ def figures_words(row: TrialRow, unit: str | None) -> str:
     words = [f"{number(value.value)} {name}" for value, name in parts if value is not None]
     held = row.outcome.figures.bottleneck if row.outcome.figures is not None else None
     return ", ".join([*words, *([f"held back by {'nothing' if held == 'none' else held}"] if held else [])])
-
-
-def _text(value: Measure | None) -> str:
-    if value is None:
-        return UNKNOWN
-    if value.error is None or not value.value:
-        return f"{number(value.value)} ?"
-    return f"{number(value.value)} ±{100 * SIGMAS * value.error / value.value:.1f} %"
 
 
 def _names(rows: Sequence[TrialRow]) -> str:

@@ -221,8 +221,17 @@ class Annotations:
     def adopt(self, target: Target, present: Present) -> None:
         """Learn, from what an earlier process wrote on a node, what this one does not know yet."""
         view = self._nodes.get(target.name) if target.kind == "node" else None
-        if view is not None:
-            view.adopt(lambda name: _object(present.ours.get(self._key(name), "{}")))
+        if view is None:
+            return
+
+        def written(name: str) -> dict[str, Any]:
+            try:
+                parsed = orjson.loads(present.ours.get(self._key(name), "{}"))
+            except orjson.JSONDecodeError:  # somebody else's hand: there is nothing to learn from it
+                return {}
+            return parsed if type(parsed) is dict else {}
+
+        view.adopt(written)
 
     def forget(self, target: Target) -> None:
         """Drop what is known of an object; the next record of it begins anew."""
@@ -248,11 +257,3 @@ class Annotations:
 
     def _texts(self, values: Mapping[str, Any]) -> dict[str, str]:
         return {self._key(name): text(value) for name, value in values.items()}
-
-
-def _object(written: str) -> dict[str, Any]:
-    try:
-        parsed = orjson.loads(written)
-    except orjson.JSONDecodeError:  # somebody else's hand: there is nothing to learn from it
-        return {}
-    return parsed if type(parsed) is dict else {}

@@ -108,7 +108,17 @@ class NodeView:
             if part is None:
                 analysis = self._adopted.get(gpu.uuid, {})
             else:
-                analysis = _values(part.gpus.get(gpu.uuid, GpuAnalysis()))
+                of_gpu = part.gpus.get(gpu.uuid, GpuAnalysis())
+                slope, period_s = of_gpu.slope_per_s, of_gpu.period_s
+                analysis = {
+                    name: number(of_gpu.maxima[metric])
+                    for metric, name in NODE_ANNOTATIONS.items()
+                    if metric in of_gpu.maxima
+                }
+                analysis |= {} if of_gpu.cyclic is None else {"cyclic": of_gpu.cyclic}
+                analysis |= {} if period_s is None else {"period_s": significant(period_s)}
+                if slope is not None:
+                    analysis["trend_pct_per_h"] = significant(slope * _SECONDS_PER_HOUR)
             values[keys.gpu_name(gpu.index)] = gpu_now(gpu) | {
                 name: analysis[name] for name in _ANALYSIS if name in analysis
             }
@@ -122,21 +132,6 @@ def _verdicts(record: NodeHealth) -> dict[str, tuple[str, frozenset[tuple[str, i
         gpu.gpu: (gpu.level, frozenset((finding.kind, finding.code) for finding in gpu.findings))
         for gpu in record.gpus
     }
-
-
-def _values(analysis: GpuAnalysis) -> dict[str, Any]:
-    value = {
-        name: number(analysis.maxima[metric])
-        for metric, name in NODE_ANNOTATIONS.items()
-        if metric in analysis.maxima
-    }
-    if analysis.cyclic is not None:
-        value["cyclic"] = analysis.cyclic
-    if analysis.period_s is not None:
-        value["period_s"] = significant(analysis.period_s)
-    if analysis.slope_per_s is not None:
-        value["trend_pct_per_h"] = significant(analysis.slope_per_s * _SECONDS_PER_HOUR)
-    return value
 
 
 def gpu_static(gpus: Iterable[Gpu]) -> dict[str, Any]:

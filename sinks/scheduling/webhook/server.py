@@ -52,26 +52,22 @@ class Webhook:
     def review(self, asked: Any) -> dict[str, Any]:
         """Return the answer to an ``AdmissionReview``. Raises ``NotUnderstoodError`` if it is none."""
         request = admission.question(asked)
+        patch: list[Operation] = []
         try:
-            result, patch = self._place(request)
+            pod = admission.pod_of(request)
+            result = admission.left_alone(pod)
+            if result is None:
+                of_user = admission.user_class(pod)
+                # A dry run is no pod that will run.
+                charge = not request.get("dryRun")
+                place = self._queue.place(pod, request["namespace"], of_user, self._wall(), charge=charge)
+                name = self._class_of(of_user, place.priority)
+                result = "no_class" if name is None else "placed"
+                if name is not None:
+                    patch = admission.change(pod, name, self._key, admission.why(place, of_user))
         except Exception as error:  # noqa: BLE001 - whatever it was, the pod is admitted
             result, patch = "not_understood", []
             where = f"{request.get('namespace')}/{request.get('name') or 'a new pod'}"
             self._telemetry.emit(POD_NOT_UNDERSTOOD, f"{where}: {type(error).__name__}: {error}"[:300])
         self._telemetry.metrics.counter(WEBHOOK_PODS, result=result).inc()
         return admission.answer(request["uid"], patch)
-
-    def _place(self, request: Any) -> tuple[str, list[Operation]]:
-        """Return what is done with the pod, and how it is changed."""
-        pod = admission.pod_of(request)
-        alone = admission.left_alone(pod)
-        if alone is not None:
-            return alone, []
-        of_user = admission.user_class(pod)
-        # A dry run is no pod that will run.
-        charge = not request.get("dryRun")
-        place = self._queue.place(pod, request["namespace"], of_user, self._wall(), charge=charge)
-        name = self._class_of(of_user, place.priority)
-        if name is None:
-            return "no_class", []
-        return "placed", admission.change(pod, name, self._key, admission.why(place, of_user))

@@ -50,7 +50,17 @@ class StepSocket:
         self._reported: dict[int, Process] = {}
         self._owners: OrderedDict[int, tuple[int, CgroupId]] = OrderedDict()
         """Of processes that reported, the latest last: when each started, and whose it is."""
-        self._socket = _bound(path)
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+        try:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+            self._socket.setblocking(False)
+            _remove_stale(path)
+            self._socket.bind(str(path))
+            # Trainings run as anybody. To say something is all that they can do with it.
+            os.chmod(path, 0o666)  # noqa: PTH101, S103 - as bind, by the name
+        except OSError:
+            self._socket.close()
+            raise
         self._closing = False
         self._thread = threading.Thread(target=self._receive, name="steps", daemon=True)
         self._thread.start()
@@ -154,21 +164,6 @@ def _together(before: Loop, now: Loop) -> Loop:
         "samples": sum(samples) if samples else None,
     }
     return replace(before, **newest)
-
-
-def _bound(path: Path) -> socket.socket:
-    listening = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-        listening.setblocking(False)
-        _remove_stale(path)
-        listening.bind(str(path))
-        # Trainings run as anybody. To say something is all that they can do with it.
-        os.chmod(path, 0o666)  # noqa: PTH101, S103 - as bind, by the name
-    except OSError:
-        listening.close()
-        raise
-    return listening
 
 
 def _remove_stale(path: Path) -> None:

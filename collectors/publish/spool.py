@@ -127,33 +127,28 @@ class Spool:
     def oldest(self, most: int, most_bytes: int) -> list[Spooled]:
         """Return the oldest records: at most ``most``, about ``most_bytes``, and at least one of any."""
         while True:
-            entries, broken = self._read(most, most_bytes)
+            entries: list[Spooled] = []
+            broken: list[int] = []
+            total = 0
+            rows = self._file.database.execute(_OLDEST, (self._acknowledged, most))
+            for number, topic, key, ts_ms, packed in rows:
+                try:
+                    payload = None if packed is None else self._unpack.decompress(packed)
+                except zstandard.ZstdError:  # a flipped bit: SQLite's own check does not cover values
+                    broken.append(number)
+                    continue
+                record = Outgoing(topic=topic, key=key, payload=payload, ts_ms=ts_ms)
+                total += record_bytes(record)
+                if entries and total > most_bytes:
+                    break
+                entries.append(Spooled(number, record))
+            rows.close()
             for number in broken:
                 gone = self._file.database.execute("DELETE FROM record WHERE id = ?", (number,)).rowcount
                 self.unreadable += gone
                 self._count -= gone
             if entries or not broken:
                 return entries
-
-    def _read(self, most: int, most_bytes: int) -> tuple[list[Spooled], list[int]]:
-        """Return the oldest records, and the ids of those among them whose payload is broken."""
-        entries: list[Spooled] = []
-        broken: list[int] = []
-        total = 0
-        rows = self._file.database.execute(_OLDEST, (self._acknowledged, most))
-        for number, topic, key, ts_ms, packed in rows:
-            try:
-                payload = None if packed is None else self._unpack.decompress(packed)
-            except zstandard.ZstdError:  # a flipped bit: SQLite's own check does not cover values
-                broken.append(number)
-                continue
-            record = Outgoing(topic=topic, key=key, payload=payload, ts_ms=ts_ms)
-            total += record_bytes(record)
-            if entries and total > most_bytes:
-                break
-            entries.append(Spooled(number, record))
-        rows.close()
-        return entries, broken
 
     def acknowledge(self, through: int) -> None:
         """Delete the records with an id up to ``through``.

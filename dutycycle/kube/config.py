@@ -9,13 +9,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dutycycle.contract.errors import NotInstalledError
 from dutycycle.contract.settings.secret import Secret, authorization
-
-if TYPE_CHECKING:
-    from kubernetes.client import Configuration
 
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _USERS_OWN = "~/.kube/config"
@@ -143,7 +140,20 @@ def _of_kubeconfig(files: str, context: str | None) -> Access:
     with _complaints() as complaints:
         loader.load_and_set(configuration)  # type: ignore[no-untyped-call]  # the library's gap
     used = loader.current_context["context"]
-    _check_credentials(used.get("user"), merged.config, configuration, complaints)
+    # A kubeconfig may name a user, and no credentials of theirs: we would go on as nobody.
+    user, problem = used.get("user"), None
+    entry = merged.config["users"].get_with_name(user, safe=True) if user else None
+    given: Mapping[str, Any] = {} if entry is None else entry["user"].value
+    named = [credential for credential in _CREDENTIALS if credential in given]
+    is_anonymous = not (configuration.api_key or configuration.cert_file)
+    if complaints:
+        problem = complaints[0]
+    elif user and entry is None:
+        problem = f"the kubeconfig has no user {user}"
+    elif named and is_anonymous and configuration.host.startswith("https:"):  # certificates need TLS
+        problem = f"{' and '.join(named)} of user {user} gives none that can be used here"
+    if problem is not None:
+        raise UnusableConfigError(f"credentials cannot be got: {problem}")
     tls = _trusting(configuration.ssl_ca_cert)
     if configuration.cert_file:
         tls.load_cert_chain(configuration.cert_file, configuration.key_file)
@@ -158,25 +168,6 @@ def _of_kubeconfig(files: str, context: str | None) -> Access:
         getattr(loader, "proxy", None),  # of the file alone: aiohttp reads the environment's itself
         str(used.get("namespace") or "default"),
     )
-
-
-def _check_credentials(
-    user: str | None, merged: Any, configuration: "Configuration", complaints: list[str]
-) -> None:
-    """Raises where the kubeconfig names a user, and no credentials of theirs: we would go on as nobody."""
-    entry = merged["users"].get_with_name(user, safe=True) if user else None
-    given: Mapping[str, Any] = {} if entry is None else entry["user"].value
-    named = [credential for credential in _CREDENTIALS if credential in given]
-    is_anonymous = not (configuration.api_key or configuration.cert_file)
-    if complaints:
-        problem = complaints[0]
-    elif user and entry is None:
-        problem = f"the kubeconfig has no user {user}"
-    elif named and is_anonymous and configuration.host.startswith("https:"):  # certificates need TLS
-        problem = f"{' and '.join(named)} of user {user} gives none that can be used here"
-    else:
-        return
-    raise UnusableConfigError(f"credentials cannot be got: {problem}")
 
 
 def _trusting(authority: str | None) -> ssl.SSLContext:

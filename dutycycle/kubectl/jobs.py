@@ -114,8 +114,18 @@ class Jobs:
         if len(carrying) > 1:
             raise KubectlError(f"{name} may be {' or '.join(map(str, carrying))}: say which")
         job = carrying[0]
-        while not job.annotations and (owner := self._owner_of(job)) is not None:
-            job = owner
+        while not job.annotations:
+            # The object that controls it, if there is one that may be read
+            owners = job.meta.get("ownerReferences") or ()
+            owner = next((owner for owner in owners if owner.get("controller")), None)
+            if owner is None:
+                break
+            group = owner["apiVersion"].rpartition("/")[0]
+            kinds = [kind for kind in self.api.kinds() if (kind.name, kind.group) == (owner["kind"], group)]
+            owning_job = next(self._named(owner["name"], kinds[:1], job.meta["namespace"]), None)
+            if owning_job is None or owning_job.meta["uid"] != owner["uid"]:
+                break
+            job = replace(owning_job, owns=job.owns or str(job))
         return job
 
     def _raise_why(self) -> None:
@@ -123,19 +133,6 @@ class Jobs:
         errors: list[KubectlError] = [*(error for _, error in self.denied), *self.failed]
         if errors:
             raise errors[0]
-
-    def _owner_of(self, job: AnnotatedJob) -> AnnotatedJob | None:
-        """Return the object that controls it, if there is one that may be read."""
-        owners = job.meta.get("ownerReferences") or ()
-        owner = next((owner for owner in owners if owner.get("controller")), None)
-        if owner is None:
-            return None
-        group = owner["apiVersion"].rpartition("/")[0]
-        kinds = [kind for kind in self.api.kinds() if (kind.name, kind.group) == (owner["kind"], group)]
-        owning_job = next(self._named(owner["name"], kinds[:1], job.meta["namespace"]), None)
-        if owning_job is None or owning_job.meta["uid"] != owner["uid"]:
-            return None
-        return replace(owning_job, owns=job.owns or str(job))
 
     def _named(self, name: str, kinds: Iterable[Kind], namespace: str) -> Iterator[AnnotatedJob]:
         for kind in kinds:

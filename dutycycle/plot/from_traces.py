@@ -16,7 +16,7 @@ from dutycycle.tables.columns import table
 from dutycycle.traces.samples import TraceSamples
 from dutycycle.traces.ticks import SampleReader, subject_key
 from streams.operators.columns.arrays import Bools
-from streams.operators.columns.tick import Layout, TickRow
+from streams.operators.columns.tick import Layout
 
 _SAMPLES = ("nvml-samples", "cgroup-samples", "cuda-samples")
 _TOLD = 1000
@@ -79,7 +79,23 @@ class _Reader:
             return
         if record.topic in _SAMPLES:
             for tick in self._samples.read(record):
-                self._tick(record.key or "", record.topic, tick)
+                node, topic = record.key or "", record.topic
+                columns = self._columns.get((node, topic))
+                if columns is None or columns.layout is not tick.layout:  # a node's stays the same for long
+                    self._note(columns)
+                    places = [(subject_key(node, column), column.metric) for column in tick.layout.series]
+                    wanted = [
+                        (column, place)
+                        for column, place in enumerate(places)
+                        if self._collected.is_wanted(*place)
+                    ]
+                    measured = np.zeros(len(places), bool)
+                    columns = self._columns[node, topic] = _Columns(tick.layout, places, wanted, measured)
+                columns.measured |= np.isfinite(tick.values)
+                for column, place in columns.wanted:
+                    value = float(tick.values[column])
+                    if value == value:
+                        self._collected.samples[place].add(tick.ts_ms, {"value": value})
             return
         kind: type[Any] = TOPICS[record.topic].record
         decoded = decode(kind, record.value, record.topic)
@@ -89,23 +105,6 @@ class _Reader:
         take, _ = DERIVED[record.topic]
         for row in table(record.topic).rows(decoded, record.ts_ms):
             take(self._collected, row)
-
-    def _tick(self, node: str, topic: str, tick: TickRow) -> None:
-        columns = self._columns.get((node, topic))
-        if columns is None or columns.layout is not tick.layout:  # a node's layout stays the same for long
-            self._note(columns)
-            places = [(subject_key(node, column), column.metric) for column in tick.layout.series]
-            wanted = [
-                (column, place) for column, place in enumerate(places) if self._collected.is_wanted(*place)
-            ]
-            columns = self._columns[node, topic] = _Columns(
-                tick.layout, places, wanted, np.zeros(len(places), bool)
-            )
-        columns.measured |= np.isfinite(tick.values)
-        for column, place in columns.wanted:
-            value = float(tick.values[column])
-            if value == value:
-                self._collected.samples[place].add(tick.ts_ms, {"value": value})
 
     def close(self) -> None:
         """Note the series of all layouts, when all records were read."""

@@ -72,24 +72,23 @@ class Room:
             nodes.setdefault(reason, []).append(node)
         left_out = [f"{listed(names, _NAMED)} ({reason})" for reason, names in sorted(nodes.items())]
         beside = f"; its pods never take {', '.join(left_out)}" if left_out else ""
-        return self._lacking(variant) + beside
-
-    def _lacking(self, variant: Variant) -> str:
-        """Return what a trial that does not fit lacks."""
         gpus = [self.gpus[node] for node in self._able(variant)]
+        most = max(gpus, default=0)
         if not gpus and (wanted := self._wanted(variant)):
             labels = ", ".join(f"{key}={value}" for key, value in sorted(wanted.items()))
-            return f"no node that takes its pods has the label{'s' * (len(wanted) > 1)} {labels}"
-        if self._is_contradicted(variant):
-            return "no two of its pods share a node (podAntiAffinity), so they cannot be packed on one"
-        most = max(gpus, default=0)
-        if variant.gpus > most:
-            return f"no node has {variant.gpus} GPUs: the largest has {most}"
-        if variant.placement == "packed":
-            return f"no node has {variant.total} GPUs for all pods: the largest has {most}"
-        able = sum(free >= variant.gpus for free in gpus)
-        each = " of their own" if variant.placement == "spread" or self.apart else ""
-        return f"{variant.pods} pods of {variant.gpus} GPUs need nodes{each}: {able} nodes have so many GPUs"
+            lacks = f"no node that takes its pods has the label{'s' * (len(wanted) > 1)} {labels}"
+        elif self._is_contradicted(variant):
+            lacks = "no two of its pods share a node (podAntiAffinity), so they cannot be packed on one"
+        elif variant.gpus > most:
+            lacks = f"no node has {variant.gpus} GPUs: the largest has {most}"
+        elif variant.placement == "packed":
+            lacks = f"no node has {variant.total} GPUs for all pods: the largest has {most}"
+        else:
+            able = sum(free >= variant.gpus for free in gpus)
+            each = " of their own" if variant.placement == "spread" or self.apart else ""
+            pods = f"{variant.pods} pods of {variant.gpus} GPUs"
+            lacks = f"{pods} need nodes{each}: {able} nodes have so many GPUs"
+        return lacks + beside
 
 
 def room_of(nodes: Sequence[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]], job: JobTemplate) -> Room:

@@ -124,7 +124,22 @@ class CycleScorer:
     def result(self) -> dict[str, Any]:
         """Return F1, its parts, the median delay in periods, and each span; those that the trace has no
         series of count in none of them."""
-        of_spans = [self._answer(truth) for truth in self._truths]
+        of_spans = []
+        for truth in self._truths:
+            last: float | None = None
+            first_ms: int | None = None
+            for ts_ms, period_s in self._answers[truth.subject, truth.metric]:
+                if ts_ms > truth.to_ms:
+                    break
+                last = period_s
+                if truth.period_s is None:
+                    continue
+                if is_close(period_s, truth.period_s):
+                    first_ms = max(ts_ms, truth.from_ms) if first_ms is None else first_ms
+                elif ts_ms <= truth.from_ms:  # what was said before the span counts only where it still holds
+                    first_ms = None
+            is_measured = (truth.subject, truth.metric) not in self._unseen
+            of_spans.append(_Answer(truth, last, first_ms, is_measured))
         answers = [answer for answer in of_spans if answer.is_measured]
         cyclic = [answer for answer in answers if answer.truth.period_s is not None]
         hits = sum(answer.right is True for answer in cyclic)
@@ -148,19 +163,3 @@ class CycleScorer:
                 for answer in of_spans
             ],
         }  # fmt: skip
-
-    def _answer(self, truth: CycleTruth) -> _Answer:
-        last: float | None = None
-        first_ms: int | None = None
-        for ts_ms, period_s in self._answers[truth.subject, truth.metric]:
-            if ts_ms > truth.to_ms:
-                break
-            last = period_s
-            if truth.period_s is None:
-                continue
-            if is_close(period_s, truth.period_s):
-                first_ms = max(ts_ms, truth.from_ms) if first_ms is None else first_ms
-            elif ts_ms <= truth.from_ms:  # what was said before the span counts only where it still holds
-                first_ms = None
-        is_measured = (truth.subject, truth.metric) not in self._unseen
-        return _Answer(truth, last, first_ms, is_measured)

@@ -76,14 +76,23 @@ def _node_builder(
         sure_of_begun=settings.cycles_confidence_begun,
         misses=settings.cycles_misses,
     )
-    window_metrics = _window_metrics(settings.windows_metrics)
+    window_metrics = frozenset(_known_metrics("WINDOWS", settings.windows_metrics))
+    for name in settings.windows_metrics:
+        if name not in WINDOW_METRICS:
+            raise SettingError(f"DUTYCYCLE_WINDOWS_METRICS: {name} has no windows: leave it out")
+    if not COUNTERS.isdisjoint(window_metrics) and "power_w" not in window_metrics:
+        counter = min(COUNTERS.intersection(window_metrics))
+        raise SettingError(
+            f"DUTYCYCLE_WINDOWS_METRICS: {counter} needs power_w, which tells whether the counter stands "
+            f"still: add power_w, or leave out {counter}"
+        )
     trend_metrics = _known_metrics("TRENDS", settings.trends_metrics) or ANALYSIS.trend_metrics
     cycle_metrics = _known_metrics("CYCLES", settings.cycles_metrics) or ANALYSIS.cycle_metrics
     config = NodeConfig(
         topic=f"{source}-samples",
         source=source,
         analyses=frozenset(settings.analyses),
-        window_metrics=window_metrics,
+        window_metrics=window_metrics or WINDOW_METRICS,
         sizes_ms=tuple(int(size * _MS) for size in settings.windows),
         lateness_ms=int(settings.lateness * _MS),
         retire_ms=int(settings.retire * _MS),
@@ -98,20 +107,6 @@ def _node_builder(
         models=models,
     )
     return _resuming(lambda node: NodeOperator(config, node, READERS[config.topic](node)))
-
-
-def _window_metrics(names: tuple[str, ...]) -> frozenset[str]:
-    """Return the metrics that windows are made of."""
-    for name in _known_metrics("WINDOWS", names):
-        if name not in WINDOW_METRICS:
-            raise SettingError(f"DUTYCYCLE_WINDOWS_METRICS: {name} has no windows: leave it out")
-    if not COUNTERS.isdisjoint(names) and "power_w" not in names:
-        counter = min(COUNTERS.intersection(names))
-        raise SettingError(
-            f"DUTYCYCLE_WINDOWS_METRICS: {counter} needs power_w, which tells whether the counter stands "
-            f"still: add power_w, or leave out {counter}"
-        )
-    return frozenset(names) or WINDOW_METRICS
 
 
 def _known_metrics(of: str, names: tuple[str, ...]) -> tuple[str, ...]:

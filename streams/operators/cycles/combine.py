@@ -96,7 +96,8 @@ def _cycles(scale: ScaleResult) -> list[_KnownCycle]:
 
 
 def _is_echo(cycle: _KnownCycle, finer: _KnownCycle, scale: ScaleResult, tick_s: float) -> bool:
-    """Tell whether a scale only sees what a finer one sees better: the same, a multiple, or an alias."""
+    """Tell whether a scale only sees what a finer one sees better: the same, a multiple, or an alias, which
+    is where a line of a quicker cycle comes to lie when it is sampled too slowly."""
     if near(cycle.period_s, finer.period_s, SAME) or multiple(cycle.period_s, finer.period_s):
         return True
     for interval_s in {tick_s, scale.interval_s}:
@@ -104,21 +105,15 @@ def _is_echo(cycle: _KnownCycle, finer: _KnownCycle, scale: ScaleResult, tick_s:
         low_s = 0.0 if interval_s == tick_s else interval_s / AVERAGED
         if not low_s <= finer.period_s < 3 * interval_s:
             continue
-        varies = VARIES if interval_s == tick_s else 0.0
-        if cycle.period_s < CONFUSED * interval_s or _is_alias(cycle, finer, 1 / interval_s, varies):
+        if cycle.period_s < CONFUSED * interval_s:
             return True
-    return False
-
-
-def _is_alias(cycle: _KnownCycle, quick: _KnownCycle, rate_hz: float, varies: float) -> bool:
-    """Tell whether a cycle is where a line of a quicker one comes to lie when it is sampled too slowly.
-    ``varies``: the share by which that one's frequency may differ from what is known of it."""
-    for harmonic in range(1, HARMONICS + 1):
-        line_hz = harmonic / quick.period_s
-        folded_hz = abs(line_hz - rate_hz * round(line_hz / rate_hz))
-        unsure_hz = harmonic * quick.unsure_hz + cycle.unsure_hz
-        if harmonic <= STRONGEST and cycle.confidence < SURE:
-            unsure_hz += varies * line_hz
-        if any(abs(folded_hz - times / cycle.period_s) <= unsure_hz for times in range(1, TIMES + 1)):
-            return True
+        rate_hz, varies = 1 / interval_s, VARIES if interval_s == tick_s else 0.0
+        for harmonic in range(1, HARMONICS + 1):
+            line_hz = harmonic / finer.period_s
+            folded_hz = abs(line_hz - rate_hz * round(line_hz / rate_hz))
+            unsure_hz = harmonic * finer.unsure_hz + cycle.unsure_hz
+            if harmonic <= STRONGEST and cycle.confidence < SURE:
+                unsure_hz += varies * line_hz
+            if any(abs(folded_hz - times / cycle.period_s) <= unsure_hz for times in range(1, TIMES + 1)):
+                return True
     return False

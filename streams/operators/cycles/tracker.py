@@ -101,7 +101,19 @@ class CycleTracker:
             if quiet or not sharper(result, self.published, self._published_ms):
                 return None
             return self._publish(ts_ms, replace(result, since_ms=self.published.since_ms))
-        return self._challenge(ts_ms, result)
+        # Another than was published is so once it is confirmed, and not too soon.
+        self._agree(result)
+        if self.published is None:
+            return None
+        if self._agreeing < (_AGREEING_MULTIPLE if multiple(result.period_s, self.period_s) else AGREEING):
+            return None
+        if not near(result.period_s, self.period_s, DRIFT):
+            return self._lock(ts_ms, result)
+        if ts_ms - self._published_ms < QUIET_MS:
+            return None
+        # The same cycle, a little faster or slower: what is known of it stays.
+        self.period_s, self._challenger = result.period_s, None
+        return self._publish(ts_ms, replace(result, since_ms=self.published.since_ms))
 
     def began_at(self, since_ms: int) -> CycleResult:
         """Return what was published last, now with the start of its run."""
@@ -135,21 +147,6 @@ class CycleTracker:
             return True
         self._agree(result)
         return self._agreeing >= AGREEING
-
-    def _challenge(self, ts_ms: int, result: CycleResult) -> CycleResult | None:
-        """Publish a result other than what was published once it is confirmed, and not too soon."""
-        self._agree(result)
-        if self.published is None or result.period_s is None or self.period_s is None:
-            return None
-        if self._agreeing < (_AGREEING_MULTIPLE if multiple(result.period_s, self.period_s) else AGREEING):
-            return None
-        if near(result.period_s, self.period_s, DRIFT):
-            if ts_ms - self._published_ms < QUIET_MS:
-                return None
-            # The same cycle, a little faster or slower: what is known of it stays.
-            self.period_s, self._challenger = result.period_s, None
-            return self._publish(ts_ms, replace(result, since_ms=self.published.since_ms))
-        return self._lock(ts_ms, result)
 
     def _agree(self, result: CycleResult) -> None:
         """Count how often in a row the same is said that is not told."""

@@ -183,21 +183,17 @@ class _Encoder:
                 f"holds {name}, which is made by {getattr(make, '__qualname__', make)}"
             )
         if how == "new" and not rest and type(state) is dict and items is None and pairs is None:
-            return ["like", [self._shape(name, tuple(state))], *self._refs(state.values())]
+            # Many objects share a row: their class, and the names of their attributes.
+            shape = (name, *state)
+            if shape not in self._shapes:
+                if not all(type(attribute) is str for attribute in state):
+                    raise UnsupportedStateError(f"holds {name}, whose attributes have no names")
+                self._shapes[shape] = len(self._rows)
+                self._rows.append(["shape", *shape])
+            return ["like", [self._shapes[shape]], *self._refs(state.values())]
         listed = None if items is None else list(items)
         mapped = None if pairs is None else [part for pair in pairs for part in pair]
         return ["object", how, name, *self._refs((tuple(rest), state, listed, mapped))]
-
-    def _shape(self, name: str, attributes: tuple[Any, ...]) -> int:
-        """Return the place of a row that many objects share: their class, and the names of their
-        attributes."""
-        shape = (name, *attributes)
-        if shape not in self._shapes:
-            if not all(type(name_of_attribute) is str for name_of_attribute in attributes):
-                raise UnsupportedStateError(f"holds {name}, whose attributes have no names")
-            self._shapes[shape] = len(self._rows)
-            self._rows.append(["shape", *shape])
-        return self._shapes[shape]
 
 
 def _array(thing: Any) -> list[Any]:

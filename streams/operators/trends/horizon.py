@@ -154,41 +154,6 @@ def _side(blend: float) -> int:
     return 1 if blend > 0 else 0
 
 
-@kernel
-def _learn_one(moved: float, kept: Floats, state: Floats) -> None:
-    """Learn the errors of one series, which ``moved`` by so much since it was forecast."""
-    other = np.isnan(kept[SEASONAL.start]) == (state[PERIOD] > 0)
-    newest, reading = kept[0], kept[READING]
-    if not np.isnan(newest) and newest != reading:
-        gain = abs(moved - newest) - abs(moved - reading)
-        state[READ_GAIN] += (gain - state[READ_GAIN]) * max(1 / (1 + state[COUNT]), FADING)
-    # As wrong as the blend would have been with what is known of the forecasters now.
-    blended = _blended(kept, state)
-    state[COUNT] += 1
-    weight = max(2 / (1 + state[COUNT]), FADING)
-    for model in range(MODELS):
-        if not np.isnan(kept[model]):
-            error = (abs(moved - kept[model]) - state[model]) * weight
-            if model >= SEASONAL.start:
-                error *= SEASONAL_FADING / weight
-            state[model] += error
-    faster = min(FASTER * weight, 1.0)
-    state[STILL] += (np.sqrt(abs(moved)) - state[STILL]) * faster
-    _learn_points(moved, kept[STILL_LOW], kept[STILL_HIGH], state[STILL_BELOW : STILL_ABOVE + 1])
-    # A forecast from before the cycle was found, or its end, says nothing of how wrong they are now.
-    if other:
-        return
-    state[ROOT] += (np.sqrt(abs(moved - blended)) - state[ROOT]) * faster
-    # The blend of then is compared: what is known of the forecasters now would have done better.
-    if kept[BLEND] != 0:
-        side, still = _side(kept[BLEND]), abs(moved)
-        state[COMPARISONS + side] += 1
-        weight = max(2 / (1 + state[COMPARISONS + side]), SIDE_FADING)
-        state[MOVED + side] += (still - state[MOVED + side]) * weight
-        state[GAIN + side] += (still - abs(moved - kept[BLEND]) - state[GAIN + side]) * weight
-    _learn_points(moved, kept[LOW], kept[HIGH], state[BELOW : ABOVE + 1])
-
-
 @entry(
     "void(int64, int64, int64, float64[::1], float64[:, ::1], float64[::1], float32[:, ::1], float64[:, ::1])"
 )
@@ -202,8 +167,38 @@ def _learn(
         value, off_ms = values[column], float(ts_ms - due_ms)
         if due_ms - holt[SEEN_MS, column] < off_ms or not is_measured(value):
             value, off_ms = holt[READ, column], due_ms - holt[SEEN_MS, column]
-        if off_ms <= within_ms and not np.isnan(kept[BLEND, column]):
-            _learn_one(value - then[column], kept[:, column].astype(np.float64), state[:, column])
+        if off_ms > within_ms or np.isnan(kept[BLEND, column]):
+            continue
+        moved, models, of_it = value - then[column], kept[:, column].astype(np.float64), state[:, column]
+        newest, reading = models[0], models[READING]
+        if not np.isnan(newest) and newest != reading:
+            gain = abs(moved - newest) - abs(moved - reading)
+            of_it[READ_GAIN] += (gain - of_it[READ_GAIN]) * max(1 / (1 + of_it[COUNT]), FADING)
+        # As wrong as the blend would have been with what is known of the forecasters now.
+        blended = _blended(models, of_it)
+        of_it[COUNT] += 1
+        weight = max(2 / (1 + of_it[COUNT]), FADING)
+        for model in range(MODELS):
+            if not np.isnan(models[model]):
+                error = (abs(moved - models[model]) - of_it[model]) * weight
+                if model >= SEASONAL.start:
+                    error *= SEASONAL_FADING / weight
+                of_it[model] += error
+        faster = min(FASTER * weight, 1.0)
+        of_it[STILL] += (np.sqrt(abs(moved)) - of_it[STILL]) * faster
+        _learn_points(moved, models[STILL_LOW], models[STILL_HIGH], of_it[STILL_BELOW : STILL_ABOVE + 1])
+        # A forecast from before the cycle was found, or its end, says nothing of how wrong they are now.
+        if np.isnan(models[SEASONAL.start]) == (of_it[PERIOD] > 0):
+            continue
+        of_it[ROOT] += (np.sqrt(abs(moved - blended)) - of_it[ROOT]) * faster
+        # The blend of then is compared: what is known of the forecasters now would have done better.
+        if models[BLEND] != 0:
+            side, still = _side(models[BLEND]), abs(moved)
+            of_it[COMPARISONS + side] += 1
+            weight = max(2 / (1 + of_it[COMPARISONS + side]), SIDE_FADING)
+            of_it[MOVED + side] += (still - of_it[MOVED + side]) * weight
+            of_it[GAIN + side] += (still - abs(moved - models[BLEND]) - of_it[GAIN + side]) * weight
+        _learn_points(moved, models[LOW], models[HIGH], of_it[BELOW : ABOVE + 1])
 
 
 @kernel

@@ -343,7 +343,15 @@ class RecentMinutes:
             figures |= {"mem_limit_used_pct": min(1e8 * used_mb / limit, 100.0), "mem_limit_bytes": limit}
         figures |= reported
         if finding.bottleneck == IDLE:
-            figures |= self._waste(idle_s, gpus) | _loaded(values)
+            costs = []
+            if self._prices.per_gpu_hour is not None:
+                costs.append(self._prices.per_gpu_hour * gpus * idle_s / 3600)
+            if self._prices.per_kwh is not None and self._idle_j > 0:
+                costs.append(self._prices.per_kwh * self._idle_j / JOULES_PER_KWH)
+            figures["idle_s"] = float(idle_s)
+            figures |= {"idle_energy_j": self._idle_j} if self._idle_j > 0 else {}
+            figures |= {"idle_cost": sum(costs)} if costs else {}
+            figures |= _loaded(values)
         evidence = {name: three_digits(value) for name, value in figures.items()}
         return Assessment(
             ts_ms=min(span.end_ms, END_OF_TIME_MS), since_ms=span.gpu.start_ms,
@@ -351,16 +359,6 @@ class RecentMinutes:
             bottleneck=finding.bottleneck, bottleneck_confidence=round(finding.confidence, 3),
             evidence=evidence, advice=advice(finding.bottleneck, kind.kind, evidence),
         )  # fmt: skip
-
-    def _waste(self, idle_s: int, gpus: int) -> dict[str, float]:
-        costs = []
-        if self._prices.per_gpu_hour is not None:
-            costs.append(self._prices.per_gpu_hour * gpus * idle_s / 3600)
-        if self._prices.per_kwh is not None and self._idle_j > 0:
-            costs.append(self._prices.per_kwh * self._idle_j / JOULES_PER_KWH)
-        waste = {"idle_s": float(idle_s)}
-        waste |= {"idle_energy_j": self._idle_j} if self._idle_j > 0 else {}
-        return waste | ({"idle_cost": sum(costs)} if costs else {})
 
     def snapshot(self) -> dict[str, Any]:
         """Return plain data."""

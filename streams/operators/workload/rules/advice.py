@@ -40,7 +40,9 @@ def _few(amount: float) -> str:
 
 def _idle(_kind: str, of: Evidence) -> str:
     wasted = f", {of['idle_cost']:.3g} of your currency" if "idle_cost" in of else ""
-    held = f"holds {of.get('gpus', 1):.0f} GPU(s) and has used none for {_span(of.get('idle_s', 0))}"
+    idle_s, units = of.get("idle_s", 0), (("d", 86_400), ("h", 3_600), ("min", 60))
+    unit, size = next(((unit, size) for unit, size in units if idle_s >= 2 * size), ("s", 1))
+    held = f"holds {of.get('gpus', 1):.0f} GPU(s) and has used none for {idle_s / size:.0f} {unit}"
     if "loaded_mem_pct" in of:
         held += f", with {of['loaded_mem_pct']:.0f} % of their memory loaded"
         return f"{held}{wasted}: scale it to zero until it is asked, or share them"
@@ -114,13 +116,6 @@ def _activity(of: Evidence) -> str:
         return " as far as its utilization tells"
     known = ", ".join(f"{name} {of[key]:.0f} %" for name, key in figures if key in of)
     return f" (utilization {of.get('gpu_util_pct', 0):.0f} %, {known})"
-
-
-def _span(seconds: float) -> str:
-    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s"
 
 
 def _rate(of: Evidence, name: str) -> str:

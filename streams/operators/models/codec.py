@@ -288,15 +288,12 @@ class _Decoder:
             names = self._rows[parts[0][0]][2:]
             _set_state(thing, dict(zip(names, self._values(parts[1:]), strict=True)))
         elif kind == "object":
-            self._fill_object(thing, *map(self._whole, parts[3:]))
-
-    def _fill_object(self, thing: Any, state: Any, listed: Any, mapped: Any) -> None:
-        if state is not None:
-            _set_state(thing, state)
-        if listed is not None:
-            thing.extend(listed)
-        if mapped is not None:
-            for name, value in zip(mapped[::2], mapped[1::2], strict=True):
+            state, listed, mapped = map(self._whole, parts[3:])
+            if state is not None:
+                _set_state(thing, state)
+            if listed is not None:
+                thing.extend(listed)
+            for name, value in zip((mapped or [])[::2], (mapped or [])[1::2], strict=True):
                 thing[name] = value
 
 

@@ -56,19 +56,6 @@ def _level(series: Floats, tail: int, taught: int) -> Floats:
 
 
 @kernel
-def _strayed(level: Floats, shape: Floats, tail: int, taught: int, bound: float, reach: int) -> int:
-    """Count how many of the newest samples are too far off the shape: those whose squares exceed by most, in
-    sum, the ``bound`` between the noise's variance and that of the shape (E. S. Page 1954, backwards)."""
-    middle = level[tail:taught].mean() - shape[tail:taught].mean() if taught > tail else 0.0
-    excess, most, strayed = 0.0, 0.0, 0
-    for ago in range(reach):
-        excess += (level[ago] - shape[ago] - middle) ** 2 - bound
-        if excess > most:
-            most, strayed = excess, ago + 1
-    return strayed
-
-
-@kernel
 def _per_stretch(quick: Floats, shape: Floats, stretch: float) -> Floats:
     """Return the gain of each stretch of samples, from now backwards."""
     parts = int((quick.size - 1) / stretch) + 1
@@ -124,7 +111,14 @@ def _follow(series: Floats, period: float) -> tuple[float, float, int, int]:
     run = 0
     while run < gains.size and gains[run] >= FOLLOWS:
         run += 1
-    strayed = _strayed(level, shape, tail, taught, error + power / 2, min(int(2 * late), size))
+    # How many of the newest samples are too far off the shape: those whose squares exceed by most, in sum, a
+    # bound between the noise's variance and that of the shape (E. S. Page 1954, backwards).
+    middle = level[tail:taught].mean() - shape[tail:taught].mean() if taught > tail else 0.0
+    excess, most, strayed = 0.0, 0.0, 0
+    for ago in range(min(int(2 * late), size)):
+        excess += (level[ago] - shape[ago] - middle) ** 2 - (error + power / 2)
+        if excess > most:
+            most, strayed = excess, ago + 1
     return both / size_, noise, int(min(run * stretch, float(size))), strayed
 
 

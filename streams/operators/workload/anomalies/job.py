@@ -27,7 +27,14 @@ def job_anomalies(parts: list[JobInsightPart]) -> tuple[Anomaly, ...]:
         for anomaly in part.anomalies
         if anomaly.kind not in (HANG, STALL)
     ]
-    anomalies += [*_hang(parts), *_stall(parts), *_apart(parts)]
+    anomalies += [*_hang(parts), *_apart(parts)]
+    stalled = [
+        (part.pod_name, anomaly) for part in parts for anomaly in part.anomalies if anomaly.kind == STALL
+    ]
+    if stalled:  # one for all pods that step no more; it names the pod, if that alone reports steps
+        name, first = min(stalled, key=lambda pair: (pair[1].since_ms, pair[0]))
+        evidence = dict(first.evidence) | {"stalled_pods": len(stalled)}
+        anomalies.append(replace(first, evidence=evidence, pod=name if len(stalled) == 1 else None))
     anomalies.sort(key=lambda anomaly: (anomaly.since_ms, anomaly.kind, anomaly.pod or "", anomaly.gpu or ""))
     return tuple(anomalies[:MOST])
 
@@ -51,18 +58,6 @@ def _hang(parts: list[JobInsightPart]) -> Iterator[Anomaly]:
     wait = f"{len(waits)} of {len(parts)} pods wait at full utilization"
     text = f"{wait} for {idle[0]}, which does nothing: look at its stack"
     yield Anomaly(kind=HANG, since_ms=first.since_ms, pod=idle[0], evidence=evidence, advice=text)
-
-
-def _stall(parts: list[JobInsightPart]) -> Iterator[Anomaly]:
-    """Yield one for all pods that step no more; it names the pod, if it is one of those that do report
-    steps."""
-    stalled = [
-        (part.pod_name, anomaly) for part in parts for anomaly in part.anomalies if anomaly.kind == STALL
-    ]
-    if stalled:
-        name, first = min(stalled, key=lambda pair: (pair[1].since_ms, pair[0]))
-        evidence = dict(first.evidence) | {"stalled_pods": len(stalled)}
-        yield replace(first, evidence=evidence, pod=name if len(stalled) == 1 else None)
 
 
 def _apart(parts: list[JobInsightPart]) -> Iterator[Anomaly]:

@@ -11,7 +11,6 @@ import numpy as np
 
 from dutycycle.contract.records.derived import CycleMetric, OtherCycle
 from dutycycle.contract.records.parts import WorkloadState
-from streams.operators.columns.arrays import Bools, Floats
 
 Rank = tuple[int, WorkloadState]
 """How many GPUs a pod of a job holds, and its state."""
@@ -47,9 +46,15 @@ def job_cycle(ranks: Sequence[Rank]) -> CycleMetric:
     enough = max(QUORUM * total, QUORUM_OF_OTHERS * cyclic)
     periods: list[tuple[float, float, int]] = []
     while len(left) and len(periods) <= OTHERS:
-        inside = _heaviest(*left.T[:3])
+        # Of rising lengths: those near the one that has most weight around it, of equals the shortest.
+        lengths, confidences, of_gpus = left.T[:3]
+        weights = np.append(0.0, np.cumsum(confidences * of_gpus))
+        first = np.searchsorted(lengths, lengths * (1 - SAME), "left")
+        last = np.searchsorted(lengths, lengths * (1 + SAME), "right")
+        heaviest = int(np.argmax((weights[last] - weights[first]).round(6)))
+        inside = slice(int(first[heaviest]), int(last[heaviest]))
         lengths, confidences, of_gpus, since, lasted = left[inside].T
-        left = left[~inside]
+        left = np.delete(left, inside, axis=0)
         if periods:
             counts = of_gpus.sum() > QUORUM_OF_OTHERS * total
         else:
@@ -83,14 +88,3 @@ def _cycles(state: WorkloadState) -> list[tuple[float, float]]:
         return []
     others = [(other.period_s, other.confidence) for other in state.other_cycles or ()]
     return [(state.period_s, state.confidence or 0.0), *others]
-
-
-def _heaviest(periods: Floats, confidences: Floats, gpus: Floats) -> Bools:
-    """Tell which of these cycles, of rising periods, are near the one that has most weight around it; of
-    equals the shortest."""
-    sums = np.append(0.0, np.cumsum(confidences * gpus))
-    first = np.searchsorted(periods, periods * (1 - SAME), "left")
-    last = np.searchsorted(periods, periods * (1 + SAME), "right")
-    middle = int(np.argmax((sums[last] - sums[first]).round(6)))
-    places = np.arange(len(periods))
-    return np.asarray((places >= first[middle]) & (places < last[middle]))

@@ -29,7 +29,7 @@ NAMES = (
 _UTILIZATION, _MEMORY, _CPU, _POWER = (
     NAMES.index(name) for name in ("util_recent", "mem_level", "cpu_recent", "power_busy")
 )
-"""Where the figures of each function below begin; ``no_cgroup`` and ``no_network`` are the last two."""
+"""Where the figures of each group begin; ``no_cgroup`` and ``no_network`` are the last two."""
 _UTIL_ROW, _COPY_ROW, _POWER_ROW, _GPU_MEMORY_ROW, _HOST_MEMORY_ROW, _CPU_ROW = (
     CHANNEL_ROW[name]
     for name in ("busiest_gpu_util_pct", "mem_copy_util_pct", "power_pct", "gpu_mem_pct", "mem_mb", "cpu_pct")
@@ -161,20 +161,6 @@ def _utilization(util: Floats, copy: Floats, period_confidence: float, out: Floa
 
 
 @kernel
-def _memory(memory: Floats, host: Floats, out: Floats) -> None:
-    size, recent = memory.size, memory[max(memory.size - _RECENT_S, 0) :]
-    moves = 0
-    for at in range(1, size):
-        moves += abs(memory[at] - memory[at - 1]) >= 1
-    out[0] = memory[-1] / 100
-    out[1] = (average(recent[-5:]) - average(recent[:5])) / 50
-    out[2] = (average(memory[-5:]) - average(memory[:5])) / 50
-    out[3] = min(moves / max(size - 1, 1) * 10, 2.0)
-    rise = np.log2((1 + host[-1]) / (1 + host[max(size - _RECENT_S, 0)]))
-    out[4] = min(max(rise, -1.0), 2.0)
-
-
-@kernel
 def _host(rows: Floats, util: Floats, out: Floats) -> None:
     cpu = _filled(rows[_CPU_ROW])
     logs, resting = _logs(cpu), cpu[util < _BUSY_PCT]
@@ -205,7 +191,17 @@ def _features(values: Floats, period_confidence: float, out: Floats) -> bool:
     rows = values[:, first:].copy()
     util = _filled(rows[_UTIL_ROW])
     _utilization(util, rows[_COPY_ROW], period_confidence, out[_UTILIZATION:])
-    _memory(_filled(rows[_GPU_MEMORY_ROW]), _filled(rows[_HOST_MEMORY_ROW]), out[_MEMORY:])
+    memory, host = _filled(rows[_GPU_MEMORY_ROW]), _filled(rows[_HOST_MEMORY_ROW])
+    size, moves = util.size, 0
+    for at in range(1, size):
+        moves += abs(memory[at] - memory[at - 1]) >= 1
+    recent, of_memory = memory[max(size - _RECENT_S, 0) :], out[_MEMORY:]
+    of_memory[0] = memory[-1] / 100
+    of_memory[1] = (average(recent[-5:]) - average(recent[:5])) / 50
+    of_memory[2] = (average(memory[-5:]) - average(memory[:5])) / 50
+    of_memory[3] = min(moves / max(size - 1, 1) * 10, 2.0)
+    rise = np.log2((1 + host[-1]) / (1 + host[max(size - _RECENT_S, 0)]))
+    of_memory[4] = min(max(rise, -1.0), 2.0)
     _host(rows, util, out[_CPU:])
     out[_POWER] = _mean_where(rows[_POWER_ROW], util >= _BUSY_PCT) / 100
     out[_POWER + 1] = min(util.size / 240, 1.0)

@@ -73,20 +73,16 @@ class Sizer:
             code, before = self.hour[name].value, self.sizes.get(name)
             if code == _NOTHING or (before is None and begins):
                 continue
-            most = dequantize_one(channel, code) * scale
-            enough = _rung(_HEADROOM * most, _MIN_GAIN[name][1])
+            most, least = dequantize_one(channel, code) * scale, _MIN_GAIN[name][1]
+            # The smallest of 1, 2, 3, 4, 6, 8, 12, 16, … times the least that is not below what is needed.
+            need, enough = _HEADROOM * most, least
+            while enough < need:
+                enough *= 2
+            if enough >= 4 * least and 0.75 * enough >= need:
+                enough *= 0.75
             # A size changes when another is enough, and not each time that the most moves a little.
             if before is None or before.enough != enough:
                 self.sizes = {**self.sizes, name: Size(end_ms, most, enough)}
-
-
-def _rung(need: float, least: float) -> float:
-    """Return the smallest of 1, 2, 3, 4, 6, 8, 12, 16, … times ``least`` that is not below ``need``."""
-    size = least
-    while size < need:
-        size *= 2
-    between = 0.75 * size
-    return between if size >= 4 * least and between >= need else size
 
 
 def with_sizes(judged: Assessment, sizes: Mapping[str, Size], pod: Pod | None) -> Assessment:

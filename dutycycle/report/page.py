@@ -178,47 +178,30 @@ def _phase_color(name: str) -> str:
 
 
 def shown_charts(charts: Iterable[Chart]) -> list[dict[str, Any]]:
-    """Return what a page says of each chart beside its figure."""
-    return [
-        {
+    """Return what a page says of each chart beside its figure: ``said`` is for who does not see it."""
+    shown = []
+    for chart in charts:
+        said, rows = [f"{chart.title} in {chart.unit}"], []
+        for line in chart.series:
+            points, name = line.points, line.name or chart.title
+            low, high = f"{np.nanmin(points.low):.4g}", f"{np.nanmax(points.high):.4g}"
+            mean = f"{np.nanmean(points.mean):.4g}"
+            said.append(f"{name}: mean {mean}, from {low} to {high}")
+            rows.append([name, low, mean, high])
+        tables = [] if chart.spots else [(["Series", "Min", "Mean", "Max"], rows)]
+        for spots in chart.spots:
+            said.append(f"{spots.name}: from {spots.y.min():.4g} to {spots.y.max():.4g}")
+            said.append(f"{chart.across} from {spots.x.min():.4g} to {spots.x.max():.4g}")
+            head = [spots.name, chart.across, f"{chart.title} ({chart.unit})"]
+            places = enumerate(zip(spots.x, spots.y, strict=True), 1)
+            tables.append((head, [[str(at), f"{x:.4g}", f"{y:.4g}"] for at, (x, y) in places]))
+        said += [chart.cycle[0]] if chart.cycle is not None else []
+        shown.append({
             "id": chart.id, "title": chart.title, "unit": chart.unit, "note": chart.note,
-            "in_time": chart.in_time, "is_broad": chart.id in _BROAD, "said": "; ".join(_remarks(chart)),
-            "tables": list(_tables(chart)),
-        }
-        for chart in charts
-    ]  # fmt: skip
-
-
-def _tables(chart: Chart) -> Iterator[tuple[list[str], list[list[str]]]]:
-    if not chart.spots:
-        yield (
-            ["Series", "Min", "Mean", "Max"],
-            [
-                [line.name or chart.title, *_summary(line.points.mean, line.points.low, line.points.high)]
-                for line in chart.series
-            ],
-        )
-    for spots in chart.spots:
-        places = zip(spots.x, spots.y, strict=True)
-        head = [spots.name, chart.across, f"{chart.title} ({chart.unit})"]
-        yield head, [[str(at), f"{x:.4g}", f"{y:.4g}"] for at, (x, y) in enumerate(places, 1)]
-
-
-def _summary(mean: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[str, str, str]:
-    return f"{np.nanmin(low):.4g}", f"{np.nanmean(mean):.4g}", f"{np.nanmax(high):.4g}"
-
-
-def _remarks(chart: Chart) -> Iterator[str]:
-    """Yield a chart for who does not see it."""
-    yield f"{chart.title} in {chart.unit}"
-    for line in chart.series:
-        low, mean, high = _summary(line.points.mean, line.points.low, line.points.high)
-        yield f"{line.name or chart.title}: mean {mean}, from {low} to {high}"
-    for spots in chart.spots:
-        yield f"{spots.name}: from {spots.y.min():.4g} to {spots.y.max():.4g}"
-        yield f"{chart.across} from {spots.x.min():.4g} to {spots.x.max():.4g}"
-    if chart.cycle is not None:
-        yield chart.cycle[0]
+            "in_time": chart.in_time, "is_broad": chart.id in _BROAD, "said": "; ".join(said),
+            "tables": tables,
+        })  # fmt: skip
+    return shown
 
 
 def _sections(facts: Facts) -> Iterator[PageTable]:

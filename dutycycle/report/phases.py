@@ -9,8 +9,8 @@ from itertools import pairwise
 import numpy as np
 
 from dutycycle.report.gather import Plain
-from dutycycle.report.view import HostView, View
-from dutycycle.traces.frames import Floats, aligned, mean_of_known
+from dutycycle.report.view import View
+from dutycycle.traces.frames import Floats, FrameTicks, aligned, mean_of_known
 
 IDLE, LOADING, CHECKPOINT, BUSY, UNMEASURED = "idle", "loading", "checkpoint", "busy", "not measured"
 PHASE_COLORS = {
@@ -62,8 +62,21 @@ def phases_of(view: View, insights: Iterable[Plain], period_s: float | None) -> 
     wait without the phase being over. Without a GPU there are none."""
     if not view.gpus:
         return []
-    activity = _activity(view)
-    steps = activity.step_ms / 1000
+    step_ms = max(*(gpu.ticks.step_ms for gpu in view.gpus), 1000)
+    machines = [machine.ticks for machine in view.machines if len(machine.ticks.times)]
+
+    def rows(parts: Iterable[FrameTicks], column: str) -> Floats:
+        return aligned(parts, column, view.first_ms, view.last_ms, step_ms)
+
+    def summed(name: str) -> Floats:
+        column = name if view.pods else name.replace("io_", "disk_")
+        return np.asarray(np.nansum(rows(machines, column), axis=0))
+
+    activity = _Activity(
+        step_ms, mean_of_known(rows((*(gpu.ticks for gpu in view.gpus), *view.slices), "gpu_util_pct")),
+        summed("io_read_bytes_per_s"), summed("io_write_bytes_per_s"), summed("cpu_util_pct"),
+    )  # fmt: skip
+    steps = step_ms / 1000
     pause = min(max(_PAUSE_S[0], 1.2 * (period_s or 0.0)), _PAUSE_S[1])
     states = _states(activity, max(round(_SMOOTH_S / steps), 1), pause / steps)
     joined: list[Phase] = []
@@ -88,24 +101,6 @@ def seconds_by_name(phases: Iterable[Phase]) -> dict[str, tuple[float, int]]:
         name: (sum(all_), len(all_))
         for name, all_ in sorted(seconds_of_phase.items(), key=lambda x: -sum(x[1]))
     }
-
-
-def _activity(view: View) -> _Activity:
-    step_ms = max(*(gpu.ticks.step_ms for gpu in view.gpus), 1000)
-
-    def rows(of: Iterable[HostView], column: str) -> Floats:
-        return aligned((part.ticks for part in of), column, view.first_ms, view.last_ms, step_ms)
-
-    def summed(name: str) -> Floats:
-        machines = [machine for machine in view.machines if len(machine.ticks.times)]
-        column = name if view.pods else name.replace("io_", "disk_")
-        return np.asarray(np.nansum(rows(machines, column), axis=0))
-
-    inside = (*(gpu.ticks for gpu in view.gpus), *view.slices)
-    util = mean_of_known(aligned(inside, "gpu_util_pct", view.first_ms, view.last_ms, step_ms))
-    return _Activity(
-        step_ms, util, summed("io_read_bytes_per_s"), summed("io_write_bytes_per_s"), summed("cpu_util_pct")
-    )
 
 
 def _states(activity: _Activity, smooth: int, least_pause: float) -> list[tuple[str, int, int]]:

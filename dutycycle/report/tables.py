@@ -70,27 +70,22 @@ def write_tables(report: Report, folder: Path) -> None:
         "series": (("chart", "series", "unit", "ts_ms", "mean", "min", "max"), series),
     }  # fmt: skip
     for name, (head, rows) in tables.items():
-        _write(folder / name, head, rows)
+        with (folder / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(head)
+            writer.writerows(rows)
+        if "parquet" in table_formats():
+            import pyarrow as pa  # here, not above: only Parquet needs it
+            from pyarrow import parquet
+
+            columns = zip(*rows, strict=True) if rows else [() for _ in head]
+            table = pa.table({title: list(column) for title, column in zip(head, columns, strict=True)})
+            parquet.write_table(table, folder / f"{name}.parquet")
 
 
 def table_formats() -> tuple[str, ...]:
     """Return ``csv``, and ``parquet`` if pyarrow is installed."""
     return ("csv", "parquet") if find_spec("pyarrow") else ("csv",)
-
-
-def _write(path: Path, head: Sequence[str], rows: Sequence[_Row]) -> None:
-    with path.with_suffix(".csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(head)
-        writer.writerows(rows)
-    if "parquet" not in table_formats():
-        return
-    import pyarrow as pa  # here, not above: only Parquet needs it
-    from pyarrow import parquet
-
-    columns = zip(*rows, strict=True) if rows else [() for _ in head]
-    table = pa.table({name: list(column) for name, column in zip(head, columns, strict=True)})
-    parquet.write_table(table, path.with_suffix(".parquet"))
 
 
 _GPU_FIGURES = tuple(field.name for field in fields(GpuUse) if field.name != "throttled")

@@ -2,7 +2,7 @@
 
 import io
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 from urllib.parse import urlencode
@@ -339,9 +339,18 @@ def _cells(view: TableView, columns: Sequence[TableColumn[Any]], rows: Sequence[
 def _inside(state: LiveState, row: Row) -> list[tuple[str, Sequence[TableColumn[Any]], list[CellRow]]]:
     """Give the tables of what is in and on a GPU, node, pod or job, each where there is anything."""
     near = LiveState(now_ms=state.now_ms, local=state.local)
-    others: list[GpuRow | PodRow] = [*state.gpus(), *state.pods()]
-    is_near = _near(row)
-    near.rows = {other.key: other for other in others if is_near(other)}
+    gpus, pods = state.gpus(), state.pods()
+    if isinstance(row, NodeRow):
+        gpus = [gpu for gpu in gpus if gpu.node == row.name]
+        pods = [pod for pod in pods if pod.node == row.name]
+    elif isinstance(row, GpuRow):
+        gpus, pods = [gpu for gpu in gpus if gpu is row], [pod for pod in pods if pod.uid in row.pods]
+    else:
+        uids = {pod.uid for pod in row.pods.values()} if isinstance(row, JobRow) else {row.uid}
+        gpus = [gpu for gpu in gpus if not uids.isdisjoint(gpu.pods)]
+        pods = [pod for pod in pods if pod.uid in uids]
+    others: list[GpuRow | PodRow] = [*gpus, *pods]
+    near.rows = {other.key: other for other in others}
     tables: list[tuple[TableView, Sequence[Any]]] = [
         (view, [other for other in view.rows(near) if view.subject(other) != row.key])
         for view in (GPUS, PODS)
@@ -356,13 +365,3 @@ def _inside(state: LiveState, row: Row) -> list[tuple[str, Sequence[TableColumn[
         if rows
         for columns in (view.columns(near),)
     ]
-
-
-def _near(row: Row) -> Callable[[GpuRow | PodRow], bool]:
-    """Give what tells whether a GPU or pod is that row, of it, or on it."""
-    if isinstance(row, NodeRow):
-        return lambda other: other.node == row.name
-    if isinstance(row, GpuRow):
-        return lambda other: other is row or (isinstance(other, PodRow) and other.uid in row.pods)
-    uids = {pod.uid for pod in row.pods.values()} if isinstance(row, JobRow) else {row.uid}
-    return lambda other: not uids.isdisjoint(other.pods) if isinstance(other, GpuRow) else other.uid in uids

@@ -78,18 +78,15 @@ class View:
 
 
 def view_of(gathered: Gathered, *, job: str | None = None, pod: str | None = None) -> View:
-    """Choose by a name, with or without its namespace, or a uid.
+    """Choose by a name, with or without its namespace, or a uid; without one everything.
 
     Raises ``DutycycleError`` for one that is not there, or that several have.
     """
     if gathered.first_ms is None or gathered.last_ms is None:
         raise NotMeasuredError("there is no sample to report on")
-    if job is None and pod is None:
-        return _everything(gathered, gathered.first_ms, gathered.last_ms)
-    return _of_subject(gathered, subject_of(gathered.identities.values(), job=job, pod=pod))
-
-
-def _everything(gathered: Gathered, first_ms: int, last_ms: int) -> View:
+    if job is not None or pod is not None:
+        return _of_subject(gathered, subject_of(gathered.identities.values(), job=job, pod=pod))
+    first_ms, last_ms = gathered.first_ms, gathered.last_ms
     users = sorted({uid for gpu in gathered.gpus.values() for uid in gpu.users})
     known = gathered.identities
     jobs = {uid: ref for uid in users if uid in known and (ref := known[uid].job) is not None}

@@ -45,7 +45,17 @@ class TracedProcess:
             if loop.steps:
                 sums = {"steps": loop.steps, "seconds": loop.seconds, "samples": loop.samples}
                 self.frame.add(ts_ms, {"step_s": loop.seconds / loop.steps, "samples_per_s": rate, **sums})
-            self.loop = loop if self.loop is None else _summed(self.loop, loop)
+            if (before := self.loop) is not None:
+                samples = None
+                if before.samples is not None or loop.samples is not None:
+                    samples = (before.samples or 0) + (loop.samples or 0)
+                longest = [seconds for seconds in (before.longest_s, loop.longest_s) if seconds is not None]
+                loop = replace(
+                    loop, steps=before.steps + loop.steps, seconds=before.seconds + loop.seconds,
+                    samples=samples, longest_s=max(longest, default=None),
+                    loss_scale=before.loss_scale if loop.loss_scale is None else loop.loss_scale,
+                )  # fmt: skip
+            self.loop = loop
 
     @property
     def step_s(self) -> float | None:
@@ -82,19 +92,6 @@ def most_steps(processes: Iterable[TracedProcess]) -> tuple[TracedProcess, Loop]
         (process, process.loop) for process in processes if process.loop is not None and process.loop.steps
     ]
     return max(loops, key=lambda pair: pair[1].steps) if loops else None
-
-
-def _summed(before: Loop, now: Loop) -> Loop:
-    samples = None
-    if before.samples is not None or now.samples is not None:
-        samples = (before.samples or 0) + (now.samples or 0)
-    return replace(
-        now, steps=before.steps + now.steps, seconds=before.seconds + now.seconds, samples=samples,
-        longest_s=max(
-            (seconds for seconds in (before.longest_s, now.longest_s) if seconds is not None), default=None
-        ),
-        loss_scale=before.loss_scale if now.loss_scale is None else now.loss_scale,
-    )  # fmt: skip
 
 
 def named(

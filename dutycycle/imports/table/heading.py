@@ -209,7 +209,21 @@ class HeadingReader:
     def read(self, cells: Sequence[str], delimiter: str) -> Heading:
         """Read the names of the columns. Raises ``ValueError`` where none is known, or none is of time."""
         self._notes.columns = tuple(read_words(cell)[:_LONGEST_NAME] for cell in cells if cell)
-        chosen = self._find_chosen(cells)
+        # The columns that ``--columns`` names, in full or without their unit.
+        chosen: dict[int, Meaning] = {}
+        for key, name in self._names:
+            bare, unit = split_unit(name)
+            titles = [cell if cell in (name, bare) else split_unit(cell)[0] for cell in cells]
+            wanted = name if name in titles else bare
+            if wanted not in titles:
+                raise ValueError(
+                    f"--columns {key}={name}: no such column: there are {listed(cells, MOST_NAMES)}"
+                )
+            position = titles.index(wanted)
+            own = read_meaning(cells[position])
+            unit = unit or split_unit(cells[position])[1] or (own.unit if own else None)
+            run = own.run if own else None
+            chosen[position] = Meaning(KEYS.get(key, key), unit, read_gpu_number(name), run=run)
         meanings = self._find_meanings(cells, chosen)
         names = listed(self._notes.columns, MOST_NAMES)
         if not meanings:
@@ -237,24 +251,6 @@ class HeadingReader:
         }  # fmt: skip
         self._notes.figures, self._notes.unused = tuple(figures), tuple(unused.values())
         return Heading(delimiter, len(cells), columns, unused, chosen.keys())
-
-    def _find_chosen(self, cells: Sequence[str]) -> dict[int, Meaning]:
-        """Find the columns that ``--columns`` names, in full or without their unit."""
-        meanings: dict[int, Meaning] = {}
-        for key, name in self._names:
-            bare, unit = split_unit(name)
-            names = [cell if cell in (name, bare) else split_unit(cell)[0] for cell in cells]
-            wanted = name if name in names else bare
-            if wanted not in names:
-                raise ValueError(
-                    f"--columns {key}={name}: no such column: there are {listed(cells, MOST_NAMES)}"
-                )
-            position = names.index(wanted)
-            own = read_meaning(cells[position])
-            unit = unit or split_unit(cells[position])[1] or (own.unit if own else None)
-            run = own.run if own else None
-            meanings[position] = Meaning(KEYS.get(key, key), unit, read_gpu_number(name), run=run)
-        return meanings
 
     def _find_meanings(self, cells: Sequence[str], chosen: Mapping[int, Meaning]) -> dict[int, Meaning]:
         """Find what each column means: as it was chosen, else by its name and what the whole log tells."""

@@ -179,6 +179,17 @@ def create_app(
     Raises ``SettingError`` for a broker that is not set or certificates that are none.
     """
     route_library_logs(telemetry)
+    context = ssl_context(settings)
+    credentials: Any = None
+    if (provider := token_provider(settings)) is not None:
+        credentials = faust.OAuthCredentials(oauth_cb=provider, ssl_context=context)
+    elif settings.sasl_mechanism is not None:
+        credentials = faust.SASLCredentials(
+            username=settings.sasl_username, password=settings.sasl_password,
+            mechanism=settings.sasl_mechanism, ssl_context=context,
+        )  # fmt: skip
+    elif context is not None:
+        credentials = faust.SSLCredentials(context)
     group = {
         "broker_session_timeout": settings.session_timeout,
         "broker_heartbeat_interval": settings.session_timeout / 5,
@@ -190,7 +201,7 @@ def create_app(
     app = ExactApp(
         app_id,
         broker=";".join(f"kafka://{address}" for address in bootstrap_servers(settings)),
-        broker_credentials=_credentials(settings),
+        broker_credentials=credentials,
         broker_client_id=app_id,
         **group,
         **_PRODUCER,
@@ -244,17 +255,3 @@ _PRODUCER: dict[str, Any] = {
     "producer_compression_type": "zstd",
     "producer_request_timeout": 30.0,
 }
-
-
-def _credentials(settings: Settings) -> Any:
-    context = ssl_context(settings)
-    if (provider := token_provider(settings)) is not None:
-        return faust.OAuthCredentials(oauth_cb=provider, ssl_context=context)
-    if settings.sasl_mechanism is not None:
-        return faust.SASLCredentials(
-            username=settings.sasl_username,
-            password=settings.sasl_password,
-            mechanism=settings.sasl_mechanism,
-            ssl_context=context,
-        )
-    return None if context is None else faust.SSLCredentials(context)

@@ -43,41 +43,33 @@ async def run_app(
             loop.call_soon_threadsafe(app.fail, reason)
 
     async with app.telemetry.stall_detector.watching(vitals.stalled, end=fail, on_beat=vitals.observe):
-        failure = await _run(app, stop, last_work)
-    if failure is not None:
-        raise WorkerFailedError(f"{app.conf.id}: {failure}")
-
-
-async def _run(
-    app: ExactApp, stop: asyncio.Event, last_work: Callable[[], Awaitable[None]] | None
-) -> str | None:
-    """Run the app, and return why it failed before all was handed in. What fails later is cut short: its
-    start, or its work."""
-    starting = asyncio.create_task(_start(app))
-    try:
-        with suppress(StoppedError):
-            await run_until(stop, app.failed.wait())
-        deadline = _Deadline(app)
-        if app.failure is None and last_work is not None and app.ready:
-            # Read no more, finish, commit. If the broker is away, it is all done again after the next start.
-            app.consumer.stop_flow()
-            app.flow_control.suspend()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_LAST_WORK_S):
-                    await last_work()
-                    await app.exact_consumer.commit_all()
-        deadline.failure = app.failure
-        # Not ``asyncio.timeout``: Faust swallows the cancellation, and would seem to have ended.
-        stopping = asyncio.create_task(app.stop())
-        stopping.add_done_callback(lambda _: starting.cancel())
-        _, unended = await asyncio.wait([stopping, starting], timeout=_STOP_S)
-        if unended:
-            app.telemetry.status.hangs = True  # and the deadline sees to its end
-        else:
-            deadline.met()
-        return deadline.failure
-    finally:
-        starting.cancel()
+        starting = asyncio.create_task(_start(app))
+        try:
+            with suppress(StoppedError):
+                await run_until(stop, app.failed.wait())
+            deadline = _Deadline(app)
+            if app.failure is None and last_work is not None and app.ready:
+                # Read no more, finish, commit. If the broker is away, it is all done again after the next
+                # start.
+                app.consumer.stop_flow()
+                app.flow_control.suspend()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_LAST_WORK_S):
+                        await last_work()
+                        await app.exact_consumer.commit_all()
+            deadline.failure = app.failure  # what fails later is cut short: its start, or its work
+            # Not ``asyncio.timeout``: Faust swallows the cancellation, and would seem to have ended.
+            stopping = asyncio.create_task(app.stop())
+            stopping.add_done_callback(lambda _: starting.cancel())
+            _, unended = await asyncio.wait([stopping, starting], timeout=_STOP_S)
+            if unended:
+                app.telemetry.status.hangs = True  # and the deadline sees to its end
+            else:
+                deadline.met()
+        finally:
+            starting.cancel()
+    if deadline.failure is not None:
+        raise WorkerFailedError(f"{app.conf.id}: {deadline.failure}")
 
 
 async def _start(app: ExactApp) -> None:

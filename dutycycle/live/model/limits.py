@@ -26,36 +26,33 @@ def limited(state: LiveState, namespaces: Collection[str]) -> LiveState:
     }
     rows: dict[str, Row] = {f"pod/{OTHERS}": PodRow(f"pod/{OTHERS}", OTHERS, uid=OTHERS)}
     for key, row in tuple(state.rows.items()):
-        if isinstance(row, GpuRow):
-            rows[key] = _limited_gpu(row, own)
-        elif not isinstance(row, PodRow) or row.uid in own:
-            rows[key] = row
+        if isinstance(row, PodRow) and row.uid not in own:
+            continue
+        rows[key] = row
+        if not isinstance(row, GpuRow):
+            continue
+        gpu = row.now
+        uids = [process.pod_uid for process in gpu.processes or ()]
+        uids += [given.pod_uid for given in gpu.allocated or ()]
+        if all(uid in own for uid in uids) and row.pods.issubset(own):
+            continue
+        processes = gpu.processes and tuple(
+            process if process.pod_uid in own
+            else structs.replace(process, name=None, container_id=None, pod_uid=process.pod_uid and OTHERS)
+            for process in gpu.processes
+        )  # fmt: skip
+        allocated = gpu.allocated and tuple(
+            given if given.pod_uid in own
+            else structs.replace(given, pod_uid=OTHERS, namespace=OTHERS, pod="", container=None)
+            for given in gpu.allocated
+        )  # fmt: skip
+        other = copy(row)
+        other.now = structs.replace(gpu, processes=processes, allocated=allocated)
+        other.pods = frozenset(uid if uid in own else OTHERS for uid in row.pods)
+        rows[key] = other
     return state.of_rows(rows)
 
 
 def namespace_of(pod: PodRow) -> str:
     """Return the namespace as Kubernetes has told it, or as an exporter has; empty where nobody did."""
     return pod.namespace if pod.identity is None else pod.identity.namespace or ""
-
-
-def _limited_gpu(row: GpuRow, own: Collection[str]) -> GpuRow:
-    """Return a GPU with the names of the pods ``own`` alone; the row itself where all on it is theirs."""
-    gpu = row.now
-    uids = [process.pod_uid for process in gpu.processes or ()]
-    uids += [given.pod_uid for given in gpu.allocated or ()]
-    if all(uid in own for uid in uids) and row.pods.issubset(own):
-        return row
-    processes = gpu.processes and tuple(
-        process if process.pod_uid in own
-        else structs.replace(process, name=None, container_id=None, pod_uid=process.pod_uid and OTHERS)
-        for process in gpu.processes
-    )  # fmt: skip
-    allocated = gpu.allocated and tuple(
-        given if given.pod_uid in own
-        else structs.replace(given, pod_uid=OTHERS, namespace=OTHERS, pod="", container=None)
-        for given in gpu.allocated
-    )  # fmt: skip
-    other = copy(row)
-    other.now = structs.replace(gpu, processes=processes, allocated=allocated)
-    other.pods = frozenset(uid if uid in own else OTHERS for uid in row.pods)
-    return other

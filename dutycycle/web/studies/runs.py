@@ -6,7 +6,6 @@ from msgspec import structs
 
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.records.derived import PodPeaks
-from dutycycle.contract.records.pods import Pod
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.model.subjects import PodRow
 from dutycycle.web.jobs import job_use
@@ -49,12 +48,10 @@ def run_of(state: LiveState, url: str, uid: str, back_ms: int, namespaces: froze
         nodes = {pod.node for pod in pods.values()}
     if pods or recorded:
         pods = {pod.uid: pod for pod in known if pod and pod.node in nodes} | pods
-        pods = {peaks.pod.uid: _pod_of(peaks) for peaks in recorded} | pods
+        # A pod had ended when its record was final.
+        pods = {
+            peaks.pod.uid: structs.replace(peaks.pod, finished_ms=peaks.last_ms)
+            if peaks.final and peaks.pod.finished_ms is None else peaks.pod
+            for peaks in recorded
+        } | pods  # fmt: skip
     return RunSpan(uid, name, *span, tuple(pods.values()))
-
-
-def _pod_of(peaks: PodPeaks) -> Pod:
-    """Return the pod of a record, which had ended when that was final."""
-    if peaks.pod.finished_ms is not None or not peaks.final:
-        return peaks.pod
-    return structs.replace(peaks.pod, finished_ms=peaks.last_ms)

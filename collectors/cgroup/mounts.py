@@ -2,6 +2,7 @@
 hybrid."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,7 +38,14 @@ def find_hierarchies(host_root: str) -> tuple[Hierarchy, ...]:
         # "cpu" is mostly a link to "cpu,cpuacct", and a folder without cgroup.procs has nothing mounted.
         if not controllers or root.is_symlink() or not (root / "cgroup.procs").exists():
             continue
-        io_file = _io_file(root) if "blkio" in controllers else ""
+        # From Linux 6.10 on v1's throttling counts nothing before a limit is set, and bfq only the disks that
+        # it schedules: their files are there and say 0. A host without any I/O since boot does not run us.
+        io_file = ""
+        for name in _IO_FILES if "blkio" in controllers else ():
+            with suppress(OSError):
+                if (root / name).read_text(encoding="ascii").split()[-1:] not in ([], ["0"]):
+                    io_file = name
+                    break
         if counted := controllers if io_file else controllers - {"blkio"}:
             of_v1.append(Hierarchy(str(root), 1, counted, io_file))
     return (*of_v1, *_v2(top), *_v2(top / "unified"))
@@ -49,19 +57,3 @@ def _v2(root: Path) -> Iterator[Hierarchy]:
     except OSError:
         return
     yield Hierarchy(str(root), 2, frozenset(enabled))
-
-
-def _io_file(root: Path) -> str:
-    """Return the file that counts I/O; empty for none.
-
-    From Linux 6.10 on v1's throttling counts nothing before a limit is set, and bfq only the disks that it
-    schedules: their files are there and say 0. A host without any I/O since boot is not one that runs us.
-    """
-    for name in _IO_FILES:
-        try:
-            last = (root / name).read_text(encoding="ascii").split()[-1:]
-        except OSError:
-            continue
-        if last not in ([], ["0"]):
-            return name
-    return ""

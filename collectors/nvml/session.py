@@ -77,7 +77,11 @@ class Session:
                 # opened after that knows it.
                 self._rescan_backoff.wait_from(now_s)
                 self.close()
-            if self._open and self._count_changed():
+            has_other_count = False
+            if self._open:
+                with suppress(TransientError):
+                    has_other_count = gate.device_count() != self._count
+            if has_other_count:
                 self._enumerate(now_s)
             elif not self._open and self._open_backoff.is_due(now_s):
                 gate.open_library()
@@ -128,12 +132,6 @@ class Session:
             device.release()
         with suppress(NvmlError):  # a driver that is gone cannot shut down
             gate.close_library()
-
-    def _count_changed(self) -> bool:
-        try:
-            return gate.device_count() != self._count
-        except TransientError:
-            return False
 
     def _clear_unavailable(self) -> None:
         if self._unavailable is not None:

@@ -80,7 +80,15 @@ class AnswerReader:
             what: series if what == "gpus" else [without_impossible(scraped) for scraped in series]
             for what, series in answers.items()
         }
-        self._count_no_numbers(answers, after_ms)
+        for what, series in answers.items():
+            since_ms = max(self._counted_ms[what], after_ms)
+            uncounted = [
+                (scraped.labels.get("__name__", ""), ts_ms, f"{value:g}")
+                for scraped in series for ts_ms, value in scraped.no_numbers if ts_ms > since_ms
+            ]  # fmt: skip
+            for name, ts_ms, text in uncounted:
+                self.no_numbers[name, text] += 1
+                self._counted_ms[what] = max(self._counted_ms[what], ts_ms)
         gpus = self.vocabulary.rename_labels(answers.get("gpus", ()))
         apart = self.clusters.apart({**answers, "gpus": gpus})
         apart["gpus"] = without_second_scrapes(apart["gpus"], without_server)
@@ -126,15 +134,6 @@ class AnswerReader:
         self.vocabulary.unknown_units.clear()
         for counts in (refused, nameless, impossible, no_numbers):
             counts.clear()
-
-    def _count_no_numbers(self, answers: Mapping[str, Sequence[ScrapedSeries]], after_ms: int) -> None:
-        for what, series in answers.items():
-            since_ms = max(self._counted_ms[what], after_ms)
-            for scraped in series:
-                for ts_ms, value in scraped.no_numbers:
-                    if ts_ms > since_ms:
-                        self.no_numbers[scraped.labels.get("__name__", ""), f"{value:g}"] += 1
-                        self._counted_ms[what] = max(self._counted_ms[what], ts_ms)
 
     def snapshot(self) -> LearnedState:
         """Return what was learned, for ``restore``."""

@@ -104,8 +104,16 @@ class Publisher:
                 await self._outbox.has_new.wait()
                 continue
             try:
-                for refusal in await self._attempt(batch.records):
-                    await self._send_alone(refusal.record)
+                for refused in await self._attempt(batch.records):
+                    # Alone it is dropped, if it was the reason that it was refused with others.
+                    for refusal in await self._attempt([refused.record]):
+                        record, error = refusal.record, refusal.error
+                        if error.reason == "too_large":
+                            self._too_large(record)
+                        else:
+                            self._telemetry.emit(
+                                RECORD_REFUSED, str(error), topic=record.topic, reason=error.reason
+                            )
             except BrokerError as error:
                 if isinstance(error, BrokerRefusedError) and not self._ever_answered:
                     raise
@@ -129,16 +137,6 @@ class Publisher:
             await asyncio.wait({self._task})
         await self._disconnect()
         await self._outbox.close()
-
-    async def _send_alone(self, record: Outgoing) -> None:
-        """Send alone what was refused together with others; drop it if it was the reason."""
-        for refusal in await self._attempt([record]):
-            if refusal.error.reason == "too_large":
-                self._too_large(record)
-            else:
-                self._telemetry.emit(
-                    RECORD_REFUSED, str(refusal.error), topic=record.topic, reason=refusal.error.reason
-                )
 
     async def _attempt(self, records: Sequence[Outgoing]) -> list[RefusedRecord]:
         link = self._link

@@ -7,7 +7,7 @@ file names". Whatever goes wrong, there is nothing to choose from, and no word o
 
 import sys
 from collections.abc import Iterable, Sequence
-from contextlib import redirect_stderr
+from contextlib import redirect_stderr, suppress
 from importlib import import_module
 from io import StringIO
 
@@ -29,41 +29,32 @@ def main() -> int:
 def candidates(words: Sequence[str]) -> list[str]:
     """Return what the last of ``words``, perhaps empty, may become."""
     *before, current = words or [""]
-    return sorted(word for word in _possible(before, current) if word.startswith(current))
-
-
-def _possible(before: Sequence[str], current: str) -> Iterable[str]:
-    """Return what may stand behind ``before``, as the parser of the command line knows it."""
     _, *parsers = build_parser().all_parsers()
     commands = {parser.prog.rpartition(" ")[2]: parser for parser in parsers}
     flags = {
         flag: action for parser in parsers for action in parser.arguments() for flag in action.option_strings
     }
     takes_value = {flag for flag, action in flags.items() if action.nargs != 0}
-    if before and before[-1] in takes_value:
-        return flags[before[-1]].choices or ()
     # Neither flags nor their values
     given = [
         word
         for word_before, word in zip(["", *before], before, strict=False)
         if not word.startswith("-") and word_before not in takes_value
     ]
-    if not given:
-        return commands
-    if current.startswith("-"):
+    possible: Iterable[str] = ()
+    if before and before[-1] in takes_value:
+        possible = flags[before[-1]].choices or ()
+    elif not given:
+        possible = commands
+    elif current.startswith("-"):
         known = commands[given[0]].arguments() if given[0] in commands else ()
-        return [
-            flag for action in known for flag in action.option_strings
-            if flag.startswith("--") and flag != "--help"
-        ]  # fmt: skip
-    if given == ["top"]:
-        return _KINDS
-    if given == ["health"] or len(given) != (2 if given[0] == "top" else 1):
-        return ()
-    try:
-        with redirect_stderr(StringIO()):
-            args = parsed([*before, "any"])
-        names: list[str] = import_module("dutycycle.kubectl.run").names(args)
-    except (DutycycleError, SystemExit):
-        return ()
-    return names
+        every = (flag for action in known for flag in action.option_strings)
+        possible = [flag for flag in every if flag.startswith("--") and flag != "--help"]
+    elif given == ["top"]:
+        possible = _KINDS
+    elif given != ["health"] and len(given) == (2 if given[0] == "top" else 1):
+        with suppress(DutycycleError, SystemExit):
+            with redirect_stderr(StringIO()):
+                args = parsed([*before, "any"])
+            possible = import_module("dutycycle.kubectl.run").names(args)
+    return sorted(word for word in possible if word.startswith(current))

@@ -187,18 +187,23 @@ def _train_job(spec: Spec, namespace: str, documents: Sequence[ManifestDocument]
     )
     if runtime is not None:
         pods = []
-        for role, pod, is_trainer in _of_runtime(runtime.spec):
-            refused = _refused(pod, f"{runtime}: {role}")
-            if is_trainer:  # what it says goes into the container of its name, or the first
-                names = [_object(container).get("name") for container in pod["containers"]]
-                place = names.index(_TRAINER) if _TRAINER in names else 0
-                containers = [
-                    {**_object(container), **stated} if at == place else container
-                    for at, container in enumerate(pod["containers"])
-                ]
-                pod = {**pod, "containers": containers}
-                refused = (*_refused(trainer, "spec.trainer"), *refused)
-            pods.append(AskedPod(role, namespace, pod, refused=refused))
+        jobs = _object(_object(runtime.spec.get("template")).get("spec")).get("replicatedJobs")
+        for job in map(_object, jobs if isinstance(jobs, list) else ()):
+            template, role = _object(job.get("template")), str(job.get("name") or "")
+            labels = _object(_object(template.get("metadata")).get("labels"))
+            is_trainer = labels.get(_STEP, "") == "trainer" or role == _TRAINER
+            for _, pod, *_ in _specs(template, role, "", annotations={}):
+                refused = _refused(pod, f"{runtime}: {role}")
+                if is_trainer:  # what it says goes into the container of its name, or the first
+                    names = [_object(container).get("name") for container in pod["containers"]]
+                    place = names.index(_TRAINER) if _TRAINER in names else 0
+                    containers = [
+                        {**_object(container), **stated} if at == place else container
+                        for at, container in enumerate(pod["containers"])
+                    ]
+                    pod = {**pod, "containers": containers}
+                    refused = (*_refused(trainer, "spec.trainer"), *refused)
+                pods.append(AskedPod(role, namespace, pod, refused=refused))
         return AskedPods(pods, None if pods else f"{runtime.where}: {runtime} has no pod template")
     where = (
         f"its {kind} {name} is not in these files: kubectl get {kind.lower()} {name} -o yaml > runtime.yaml, "
@@ -209,16 +214,6 @@ def _train_job(spec: Spec, namespace: str, documents: Sequence[ManifestDocument]
     spec = {"containers": [{"name": _TRAINER, **stated}]}
     refused = _refused(trainer, "spec.trainer")
     return AskedPods([AskedPod(_TRAINER, namespace, spec, f"by itself: {where}", refused)])
-
-
-def _of_runtime(spec: Spec) -> Iterator[tuple[str, Spec, bool]]:
-    """Name and pod spec of each of its jobs, and whether the trainer runs in it."""
-    jobs = _object(_object(spec.get("template")).get("spec")).get("replicatedJobs")
-    for job in map(_object, jobs if isinstance(jobs, list) else ()):
-        template, role = _object(job.get("template")), str(job.get("name") or "")
-        labels = _object(_object(template.get("metadata")).get("labels"))
-        for _, pod, *_ in _specs(template, role, "", annotations={}):
-            yield role, pod, labels.get(_STEP, "") == "trainer" or role == _TRAINER
 
 
 def _elsewhere(

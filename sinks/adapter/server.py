@@ -3,6 +3,7 @@
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import orjson
@@ -158,8 +159,12 @@ class MetricsApi:
         pods: dict[Owner, dict[str, Metadata]] = defaultdict(dict)
         for pod in await self._pods_of(namespace):
             for owner in owners(pod, self._figures.job_of(pod["uid"])):
-                if name in (_ALL, owner.name) and await self._is_resource(owner, resource):
-                    pods[owner][pod["uid"]] = pod
+                if name not in (_ALL, owner.name):
+                    continue
+                with suppress(NoKindError):
+                    kind = await self._server.kinds.find(owner.api_version, owner.kind)
+                    if str(kind) == resource:
+                        pods[owner][pod["uid"]] = pod
         if name != _ALL and not pods:
             raise _FailedError(404, f"{resource} {namespace}/{name} has no pods that run")
         measured = [
@@ -175,12 +180,6 @@ class MetricsApi:
         metric = _metric_of_pods(request)
         pods = await self._select(request, request.match_info["namespace"])
         return answers.external_values(metric, self._figures_of(pods, metric))
-
-    async def _is_resource(self, owner: Owner, resource: str) -> bool:
-        try:
-            return str(await self._server.kinds.find(owner.api_version, owner.kind)) == resource
-        except NoKindError:
-            return False
 
     async def _pods_of(self, namespace: str) -> list[Metadata]:
         """Return those that have not ended and are not about to."""

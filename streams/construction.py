@@ -29,8 +29,25 @@ def check_construction(
     What else is wrong with it, the caller meets when it builds it.
     """
     child = os.fork()
-    if not child:
-        _build_and_exit(build, cpu_seconds, most_bytes)
+    if not child:  # it says by its status alone how it went, and runs nothing of the parent's
+        status = 0
+        try:
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)  # ends the process, whatever it is doing
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
+            signal.alarm(SECONDS)
+            resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))
+            _, hard = resource.getrlimit(resource.RLIMIT_AS)
+            pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+            bound = pages * os.sysconf("SC_PAGE_SIZE") + most_bytes
+            limit = bound if hard == resource.RLIM_INFINITY else min(bound, hard)
+            resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+            build()
+        except MemoryError:
+            status = _NO_MEMORY
+        except BaseException:  # noqa: BLE001 - the parent meets it when it builds the model itself
+            status = 0
+        finally:
+            os._exit(status)
     _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGALRM, signal.SIGXCPU):
         raise TooLargeError(f"is not built within {cpu_seconds} s of CPU time: make it smaller")
@@ -38,26 +55,3 @@ def check_construction(
         raise TooLargeError(
             f"takes more than {most_bytes / 1024**3:g} GiB of memory to build: make it smaller"
         )
-
-
-def _build_and_exit(build: Callable[[], object], cpu_seconds: int, most_bytes: int) -> None:
-    """Run the whole of the child: it says by its status alone how it went, and runs nothing of the
-    parent's."""
-    status = 0
-    try:
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)  # ends the process, whatever it is doing
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
-        signal.alarm(SECONDS)
-        resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))
-        _, hard = resource.getrlimit(resource.RLIMIT_AS)
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
-        bound = pages * os.sysconf("SC_PAGE_SIZE") + most_bytes
-        limit = bound if hard == resource.RLIM_INFINITY else min(bound, hard)
-        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
-        build()
-    except MemoryError:
-        status = _NO_MEMORY
-    except BaseException:  # noqa: BLE001 - the parent meets it when it builds the model itself
-        status = 0
-    finally:
-        os._exit(status)

@@ -68,22 +68,20 @@ class ChangelogReducer:
                 return []
             self._removed[key] = max(upto, self._removed.get(key, upto))
             return [(key, None)]
-        piece = piece_of(key)
-        return self._state(key, value) if piece is None else self._piece(key, value, piece)
-
-    def _state(self, key: bytes, value: bytes) -> list[Change]:
+        if (piece := piece_of(key)) is not None:
+            return self._piece(key, value, piece)
         offset, have = offset_of(value), self._stored(key)
         if offset < offset_of(have) or (key in self._removed and offset <= self._removed[key]):
             return []
-        parts = {piece: self._found(piece, offset) for piece in named_pieces(key, value)}
+        parts = {name: self._found(name, offset) for name in named_pieces(key, value)}
         if None in parts.values() and have is not None:
-            needed = (self._found(piece, offset_of(have)) for piece in named_pieces(key, have))
-            if all(piece is not None for piece in needed):
+            needed = (self._found(name, offset_of(have)) for name in named_pieces(key, have))
+            if all(part is not None for part in needed):
                 return []  # what is there is whole
-        changes = [(piece, part) for piece, part in parts.items() if part not in (None, self._stored(piece))]
-        for piece in parts:
-            ahead = self._ahead.pop(piece, {})
-            self._ahead[piece] = {at: part for at, part in ahead.items() if at > offset}
+        changes = [(name, part) for name, part in parts.items() if part not in (None, self._stored(name))]
+        for name in parts:
+            ahead = self._ahead.pop(name, {})
+            self._ahead[name] = {at: part for at, part in ahead.items() if at > offset}
         return [*changes, (key, value)]
 
     def _found(self, piece: bytes, offset: int) -> bytes | None:

@@ -94,8 +94,25 @@ class _BurstWindow:
         np.divide(np.bincount(slot, values), count, out=means, where=count > 0)
         return grid, bridged(means)
 
-    def close(self, ts_ms: int, result: CycleResult, sampled: bool) -> bool:
-        """End the slot with its ``result`` and pause; whether that changes what is known of the series."""
+    def close(self, ts_ms: int, detection: Detection | None, grid_ms: int) -> bool:
+        """End the slot with what was found on its grid, and pause; whether that changes what is known of the
+        series."""
+        result, sampled, quick = NO_CYCLE, bool(grid_ms), []
+        if detection is not None and detection.goes_on:  # and is too quick for the ticks
+            quick = [cycle for cycle in detection.cycles if cycle.period * grid_ms / 1000 <= LONGEST_S]
+        if detection is not None and quick:
+            main, *rest = quick
+            rest = [cycle for cycle in rest if not multiple(cycle.period, main.period)]
+            others = tuple(
+                OtherCycle(period_s=o.period * grid_ms / 1000, confidence=o.confidence) for o in rest
+            )
+            result = CycleResult(
+                cyclic=True,
+                period_s=main.period * grid_ms / 1000,
+                confidence=main.confidence,
+                since_ms=ts_ms - (detection.samples.size + detection.idle) * grid_ms,
+                others=others or None,
+            )
         before_s, self.seen_s = self.seen_s, result.period_s
         period_s, known_s = result.period_s or np.inf, (before_s, self.tracker.period_s)
         again = FEW * period_s >= SLOT_MS / 1000 and any(
@@ -158,7 +175,7 @@ class BurstBank:
         return [
             column
             for column, (grid, _), detection in zip(ready, grids, detections, strict=True)
-            if self._windows[column].close(ts_ms, _result(detection, grid, ts_ms), bool(grid))
+            if self._windows[column].close(ts_ms, detection, grid)
         ]
 
     def snapshot(self) -> list[list[Any]]:
@@ -181,22 +198,3 @@ class BurstBank:
                 (unpack(at, "u2", (size,)), unpack(values, "f4", (size,))), axis=1, dtype=np.float64
             )
             window.pairs = [pairs, *(pairs[:0] for _ in range(ticks - 1))] if ticks else []
-
-
-def _result(detection: Detection | None, grid_ms: int, ts_ms: int) -> CycleResult:
-    """Return what of a slot is a cycle that goes on, and too quick for the ticks."""
-    if detection is None or not detection.goes_on:
-        return NO_CYCLE
-    quick = [cycle for cycle in detection.cycles if cycle.period * grid_ms / 1000 <= LONGEST_S]
-    if not quick:
-        return NO_CYCLE
-    main, *rest = quick
-    rest = [cycle for cycle in rest if not multiple(cycle.period, main.period)]
-    others = tuple(OtherCycle(period_s=o.period * grid_ms / 1000, confidence=o.confidence) for o in rest)
-    return CycleResult(
-        cyclic=True,
-        period_s=main.period * grid_ms / 1000,
-        confidence=main.confidence,
-        since_ms=ts_ms - (detection.samples.size + detection.idle) * grid_ms,
-        others=others or None,
-    )

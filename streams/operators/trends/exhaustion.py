@@ -206,18 +206,6 @@ def _floors(low: Floats) -> Floats:
 
 
 @kernel
-def _was_up_before(means: npt.NDArray[np.float32], begin: int, high: float, capacity: float) -> bool:
-    """Tell whether a mean before ``begin`` was at least so ``high``, and of the same program: one that ends
-    gives back nearly all."""
-    for at in range(begin - 1, -1, -1):
-        if means[at] < NOTHING * capacity:
-            return False
-        if means[at] >= high:
-            return True
-    return False
-
-
-@kernel
 def _nearly_full(
     means: npt.NDArray[np.float32], top: float, capacity: float, most: float, tick_s: float
 ) -> float:
@@ -232,7 +220,11 @@ def _nearly_full(
         climbed, levels = top - climb[0], climb[::quarter]
         if not climbed >= max(room / most, HIGH * capacity):
             continue
-        if _was_up_before(means, begin, climb[0] + RETURNS * climbed, capacity):
+        # Whether it was so high before, and of the same program: one that ends gives back nearly all.
+        high, at = climb[0] + RETURNS * climbed, begin - 1
+        while at >= 0 and not (means[at] < NOTHING * capacity or means[at] >= high):
+            at -= 1
+        if at >= 0 and means[at] >= high and not means[at] < NOTHING * capacity:
             continue
         # The newest blocks, too: the climb may have ended just now.
         least = EVENLY * climbed / 4

@@ -190,19 +190,6 @@ def _ranges(kept: Floats, gpus: int, out: Floats) -> None:
 
 
 @kernel
-def _rests(most: Floats, seconds: int, out: Floats) -> None:
-    longest = run = starts = 0
-    for at in range(most.size):
-        rests = most[at] < _IDLE_PCT
-        starts += at > 0 and run > 0 and not rests
-        run = run + 1 if rests else 0
-        longest = max(longest, run)
-    hours = most.size * seconds / 3600
-    out[_REST_LONGEST], out[_REST_NOW] = np.log2(1 + longest * seconds) / 11, np.log2(1 + run * seconds) / 11
-    out[_STARTS] = np.log2(1 + starts / max(hours, 0.1)) / 8
-
-
-@kernel
 def _memory(memory: Floats, out: Floats) -> None:
     if memory.size == 0:
         return
@@ -264,7 +251,15 @@ def _gpu_features(spans: Floats, step: int, gpus: int, has_ranges: bool, out: Fl
     _utilization(kept, recent, out)
     if has_ranges:
         _ranges(kept, gpus, out)
-    _rests(kept[_MOST], seconds, out)
+    longest = run = starts = 0
+    for at in range(kept.shape[1]):
+        rests = kept[_MOST, at] < _IDLE_PCT
+        starts += at > 0 and run > 0 and not rests
+        run = run + 1 if rests else 0
+        longest = max(longest, run)
+    hours = kept.shape[1] * seconds / 3600
+    out[_REST_LONGEST], out[_REST_NOW] = np.log2(1 + longest * seconds) / 11, np.log2(1 + run * seconds) / 11
+    out[_STARTS] = np.log2(1 + starts / max(hours, 0.1)) / 8
     _memory(_picked(kept[_MEMORY], kept[_MOST], 0.0, kept[_MEMORY]), out)
     _power(kept, recent, known[_POWER_W], out)
     if known[_MOST, 0] < _IDLE_PCT:  # a server is loaded before it is asked

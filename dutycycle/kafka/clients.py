@@ -491,7 +491,8 @@ def is_code(code: int, name: str) -> bool:
 
 
 async def probe(settings: Settings) -> None:
-    """Connect and log in to one of the brokers. Raises a ``BrokerError`` if none answers."""
+    """Connect and log in to one of the brokers, and to an address that it gives its clients, where these are
+    others. Raises a ``BrokerError`` if none answers."""
     _hush()
     kwargs = {"client_id": "dutycycle-probe", "request_timeout_ms": _PROBE_MS, **security_kwargs(settings)}
     errors: list[BrokerError] = []
@@ -509,32 +510,25 @@ async def probe(settings: Settings) -> None:
         finally:
             await connection.close()
         advertised = [f"{broker[1]}:{broker[2]}" for broker in metadata.brokers]
-        if advertised and not set(advertised) & set(bootstrap):
-            await _reach_any(advertised, where, kwargs)
-        return
-    raise next((error for error in errors if isinstance(error, BrokerRefusedError)), errors[0])
-
-
-async def _reach_any(advertised: list[str], where: str, kwargs: dict[str, Any]) -> None:
-    """Connect to one of the addresses that a broker gives its clients, which may be others than its own.
-
-    Raises ``BrokerUnreachableError`` if none answers: every request but the first would go there.
-    """
-    failures = []
-    for address in advertised:
-        try:
-            with translated(address):
-                connection = await create_conn(*_host_port(address), **kwargs)
-        except BrokerError as error:
-            failures.append(str(error))
-        else:
-            await connection.close()
+        if not advertised or set(advertised) & set(bootstrap):
             return
-    raise BrokerUnreachableError(
-        "advertised",
-        f"{where} answers, and sends its clients to {', '.join(advertised)} (its advertised.listeners), "
-        f"where nobody can be reached: {'; '.join(failures)}",
-    )
+        # Its clients are given other addresses than its own: every request but the first would go there.
+        failures = []
+        for address in advertised:
+            try:
+                with translated(address):
+                    connection = await create_conn(*_host_port(address), **kwargs)
+            except BrokerError as error:
+                failures.append(str(error))
+            else:
+                await connection.close()
+                return
+        raise BrokerUnreachableError(
+            "advertised",
+            f"{where} answers, and sends its clients to {', '.join(advertised)} (its advertised.listeners), "
+            f"where nobody can be reached: {'; '.join(failures)}",
+        )
+    raise next((error for error in errors if isinstance(error, BrokerRefusedError)), errors[0])
 
 
 def _host_port(address: str) -> tuple[str, int]:

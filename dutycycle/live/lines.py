@@ -20,12 +20,11 @@ from dutycycle.words import bytes_text, of_bytes, percent_text
 
 _EVERY_S = 5.0
 _PODS = 10
-_Row = GpuRow | NodeRow | PodRow
 
 
 def plain_lines(state: LiveState, most_pods: int | None = _PODS) -> Iterator[str]:
     """Yield what is known now."""
-    rows: list[_Row] = [*state.node_rows(), *state.gpus(), *state.pods()[:most_pods]]
+    rows: list[GpuRow | NodeRow | PodRow] = [*state.node_rows(), *state.gpus(), *state.pods()[:most_pods]]
     for row in rows:
         kind = row.key.partition("/")[0]
         # What of a GPU really works, where it says so
@@ -35,7 +34,15 @@ def plain_lines(state: LiveState, most_pods: int | None = _PODS) -> Iterator[str
             else ()
         )
         inside = " ".join(f"{name} {percent_text(value)}" for name, value in parts if value is not None)
-        util, most, memory, mem_max = _figures(row)
+        if isinstance(row, PodRow):
+            util, most, memory = percent_text(row.cpu), percent_text(row.cpu_max), bytes_text(row.mem)
+            if row.gpu_util_max is not None:
+                util = f"gpu {percent_text(row.gpu_util)} cpu {util}"
+                most = percent_text(row.gpu_util_max)
+        else:
+            util = percent_text(row.now.gpu_util_pct if isinstance(row, GpuRow) else row.now.cpu_util_pct)
+            most = percent_text(row.util_max)
+            memory = of_bytes(row.now.mem_used_bytes, row.now.mem_total_bytes)
         trend = filter(None, (full_words(row), forecast_words(row)))
         known = (
             (silence_words(state, row), ""),
@@ -51,7 +58,7 @@ def plain_lines(state: LiveState, most_pods: int | None = _PODS) -> Iterator[str
             if isinstance(row, GpuRow)
             else row.title
         )
-        yield f"{kind} {title}: {util} (max {most}) memory {memory} (max {bytes_text(mem_max)}){extra}"
+        yield f"{kind} {title}: {util} (max {most}) memory {memory} (max {bytes_text(row.mem_max)}){extra}"
         for piece in (row.now.mig or ()) if isinstance(row, GpuRow) else ():
             held = of_bytes(piece.mem_used_bytes, piece.mem_total_bytes)
             name = f"{piece.uuid} {piece.profile or ''}".rstrip()
@@ -60,21 +67,6 @@ def plain_lines(state: LiveState, most_pods: int | None = _PODS) -> Iterator[str
             held = bytes_text(process.mem_used_bytes)
             name, util = f"{process.name or 'process'} {process.pid}", percent_text(process.gpu_util_pct)
             yield f"  process {name}: {util} memory {held}"
-
-
-def _figures(row: _Row) -> tuple[str, str, str, float | None]:
-    """Return use and its maximum, memory and its maximum."""
-    if isinstance(row, GpuRow):
-        now = row.now
-        memory = of_bytes(now.mem_used_bytes, now.mem_total_bytes)
-        return percent_text(now.gpu_util_pct), percent_text(row.util_max), memory, row.mem_max
-    if isinstance(row, NodeRow):
-        memory = of_bytes(row.now.mem_used_bytes, row.now.mem_total_bytes)
-        return percent_text(row.now.cpu_util_pct), percent_text(row.util_max), memory, row.mem_max
-    if row.gpu_util_max is None:
-        return percent_text(row.cpu), percent_text(row.cpu_max), bytes_text(row.mem), row.mem_max
-    util = f"gpu {percent_text(row.gpu_util)} cpu {percent_text(row.cpu)}"
-    return util, percent_text(row.gpu_util_max), bytes_text(row.mem), row.mem_max
 
 
 class LinePrinter:

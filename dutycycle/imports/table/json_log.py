@@ -311,13 +311,6 @@ def _are_gpus(value: Mapping[str, Any]) -> bool:
     )
 
 
-def _numbered(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the objects whose names are numbers, where others beside them are none: they are of GPUs, if each
-    has figures of one."""
-    objects = {name: part for name, part in value.items() if isinstance(part, dict)}
-    return objects if all(name.isdecimal() and _fields_in(part) for name, part in objects.items()) else {}
-
-
 def _gpu_of_list(name: str) -> dict[str, str]:
     """Give which GPU the rows of a list are of, where its name tells that."""
     last, number = _last(name), _GPU_NUMBER(name)
@@ -328,16 +321,22 @@ def _gpu_of_list(name: str) -> dict[str, str]:
 
 def _flatten(name: str, value: Any, flat: dict[str, Any], lists: dict[str, list[Any]]) -> None:
     if isinstance(value, dict):
-        uuids = {inner: part for inner, part in value.items() if _UUID(inner) and isinstance(part, dict)}
+        objects = {inner: part for inner, part in value.items() if isinstance(part, dict)}
+        uuids = {inner: part for inner, part in objects.items() if _UUID(inner)}
         if uuids or (_GPUS_BY_NUMBER(_last(name)) and _are_gpus(value)):
             gpus = uuids or value
             lists[f"{name}.gpus" if name else "gpus"] = [
                 {"uuid" if inner in uuids else "index": inner, **part} for inner, part in gpus.items()
             ]
             value = {inner: part for inner, part in value.items() if inner not in gpus}
-        elif not name and (numbered := _numbered(value)):
-            lists["gpus"] = [{"index": inner, **part} for inner, part in numbered.items()]
-            value = {inner: part for inner, part in value.items() if inner not in numbered}
+        elif (
+            not name
+            and objects
+            and all(inner.isdecimal() and _fields_in(part) for inner, part in objects.items())
+        ):
+            # What has a number for its name, and figures of a GPU, is one; beside them there are no objects.
+            lists["gpus"] = [{"index": inner, **part} for inner, part in objects.items()]
+            value = {inner: part for inner, part in value.items() if inner not in objects}
         if _HOSTS(_last(name)) and value and all(map(_fields_in, value.values())):
             lists[name] = [
                 {"id": inner, **(part if isinstance(part, dict) else {"gpus": part})}

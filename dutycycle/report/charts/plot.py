@@ -9,7 +9,6 @@ import numpy as np
 
 from dutycycle.report.charts.chart import (
     Chart,
-    Dots,
     Fan,
     Line,
     Marks,
@@ -61,7 +60,18 @@ def figure_of(chart: Chart, from_ms: int, to_ms: int) -> Figure:
             }
             for marks in chart.marks
         ]  # fmt: skip
-        data += [_dots(dots, chart.unit) for dots in chart.dots]
+        for dots in chart.dots:
+            moments, color = dots.points, color_of(dots.color)
+            data.append({
+                "x": moments.times.tolist(), "type": "scatter", "mode": "markers", "name": _text(dots.name),
+                "showlegend": True, "y": rounded(moments.mean), "marker": {"size": 6, "color": color},
+                "error_y": {
+                    "array": rounded(moments.high - moments.mean),
+                    "arrayminus": rounded(moments.mean - moments.low), "width": 0, "color": color,
+                    "visible": not moments.exact,
+                },
+                "hovertemplate": f"%{{y:.4~g}} {chart.unit}",
+            })  # fmt: skip
         data += [trace for number, fan in enumerate(chart.fans) for trace in _fan(fan, first=number == 0)]
     return {"data": data, "layout": _layout(chart, from_ms, to_ms)}
 
@@ -224,27 +234,6 @@ def _spots(spots: Spots, chart: Chart) -> Figure:
         "marker": {"size": 9, **color},
         "showlegend": spots.color is not None,
         "hovertemplate": f"%{{y:.3~g}} {chart.unit}, {chart.across}: %{{x:.3~g}}<extra></extra>",
-    }
-
-
-def _dots(dots: Dots, unit: str) -> Figure:
-    points, color = dots.points, color_of(dots.color)
-    return {
-        "x": points.times.tolist(),
-        "type": "scatter",
-        "mode": "markers",
-        "name": _text(dots.name),
-        "showlegend": True,
-        "y": rounded(points.mean),
-        "marker": {"size": 6, "color": color},
-        "error_y": {
-            "array": rounded(points.high - points.mean),
-            "arrayminus": rounded(points.mean - points.low),
-            "width": 0,
-            "color": color,
-            "visible": not points.exact,
-        },
-        "hovertemplate": f"%{{y:.4~g}} {unit}",
     }
 
 

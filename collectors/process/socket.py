@@ -126,7 +126,19 @@ class StepSocket:
             self._refuse("too_many", pid, f"{_MOST_PROCESSES} processes report already")
             return
         if before is not None and before.pod_uid == owner.pod_uid and before.loop is not None:
-            loop = _together(before.loop, loop)
+            # Sums of steps; of all else the newest that is known
+            newest = {
+                name: value for name in Loop.__struct_fields__ if (value := getattr(loop, name)) is not None
+            }
+            longest = [seconds for seconds in (before.loop.longest_s, loop.longest_s) if seconds is not None]
+            samples = [count for count in (before.loop.samples, loop.samples) if count is not None]
+            newest |= {
+                "steps": before.loop.steps + loop.steps,
+                "seconds": before.loop.seconds + loop.seconds,
+                "longest_s": max(longest, default=None),
+                "samples": sum(samples) if samples else None,
+            }
+            loop = replace(before.loop, **newest)
         self._reported[pid] = Process(
             pid=pid, pod_uid=owner.pod_uid, container_id=owner.container_id, loop=loop
         )
@@ -150,20 +162,6 @@ class StepSocket:
 
     def _refuse(self, reason: str, pid: int, detail: str) -> None:
         self._telemetry.emit(STEPS_REFUSED, f"of process {pid}: {detail}", about=str(pid), reason=reason)
-
-
-def _together(before: Loop, now: Loop) -> Loop:
-    """Return sums of steps; of all else the newest that is known."""
-    newest = {name: value for name in Loop.__struct_fields__ if (value := getattr(now, name)) is not None}
-    longest = [seconds for seconds in (before.longest_s, now.longest_s) if seconds is not None]
-    samples = [count for count in (before.samples, now.samples) if count is not None]
-    newest |= {
-        "steps": before.steps + now.steps,
-        "seconds": before.seconds + now.seconds,
-        "longest_s": max(longest, default=None),
-        "samples": sum(samples) if samples else None,
-    }
-    return replace(before, **newest)
 
 
 def _remove_stale(path: Path) -> None:

@@ -93,7 +93,11 @@ class History:
         scrapes: _Scrapes = defaultdict(lambda: defaultdict(list))
         by_what = {what: self._scrapes(what, chunk) for what in APART_MS}
         self._hosts |= by_what["hosts"].keys()
-        measured_ms = self._measured_ms(chunk) if by_what["hosts"] else {}
+        measured_ms: dict[str, int] = {}  # by node: when containers were measured last before the chunk
+        for series in chunk.series["containers"] if by_what["hosts"] else ():
+            if before := [ts_ms for ts_ms, _ in series.points if ts_ms <= chunk.start_ms]:
+                node = self._reader.nodes.node_of(series.labels)
+                measured_ms[node] = max(measured_ms.get(node, 0), before[-1])
         for node, hosts in by_what["hosts"].items():
             moments = [measured_ms.get(node, 0), *(ts_ms for ts_ms, _ in by_what["containers"].get(node, ()))]
             by_what["hosts"][node] = _beside_containers(hosts, moments, chunk)
@@ -136,15 +140,6 @@ class History:
         for samples in nodes.values():
             samples.sort(key=lambda numbered: numbered[:2])
         return {node: list(_together(samples, APART_MS[what])) for node, samples in nodes.items()}
-
-    def _measured_ms(self, chunk: Chunk) -> dict[str, int]:
-        """Return by node when containers were measured last before the chunk."""
-        last_ms: dict[str, int] = {}
-        for series in chunk.series["containers"]:
-            if before := [ts_ms for ts_ms, _ in series.points if ts_ms <= chunk.start_ms]:
-                node = self._reader.nodes.node_of(series.labels)
-                last_ms[node] = max(last_ms.get(node, 0), before[-1])
-        return last_ms
 
     def _slice(self, scrapes: _Scrapes, index: PodIndex) -> Iterator[Outgoing]:
         """Yield the records of a slice: who the pods are, and then what they did."""

@@ -52,9 +52,12 @@ def verdicts(runs: Sequence[NamedRun]) -> Iterator[str]:
 
     By steps where all trainings report them; by the whole runs where these did the same work.
     """
-    steps, cycles = (_counts(runs, what) for what in ("steps", "cycles"))
-    counts, what = (steps, "steps") if steps else (cycles, "cycles")
-    by_step = bool(steps)
+    counts: list[Measure] = []
+    for what in ("steps", "cycles"):
+        if all(what in run.measures for run in runs):
+            counts = [run.measures[what] for run in runs]
+            break
+    by_step = bool(counts) and what == "steps"
     same = not any(change(counts[0], count).is_one for count in counts[1:])
     if not counts:
         yield "The runs are taken to have done the same work."
@@ -65,12 +68,6 @@ def verdicts(runs: Sequence[NamedRun]) -> Iterator[str]:
         yield from _decided(runs, _DECIDING_A_STEP)
     if same or not by_step:
         yield from _decided(runs, _DECIDING)
-
-
-def _counts(runs: Sequence[NamedRun], id_: str) -> list[Measure]:
-    """Return what the runs did of it; empty where one does not tell."""
-    known = [run.measures[id_] for run in runs if id_ in run.measures]
-    return known if len(known) == len(runs) else []
 
 
 def _decided(runs: Sequence[NamedRun], deciding: Mapping[str, str]) -> Iterator[str]:

@@ -62,8 +62,12 @@ def gpu_request(
     beside = sum(_gpus(container) for container in starting if _goes_on(container))
     together = beside + sum(_gpus(container) for container in spec.get("containers") or ())
     most = max([together, *(beside + _gpus(container) for container in starting if not _goes_on(container))])
-    if not most and any(map(_may_have_gpus, [*starting, *(spec.get("containers") or ())])):
-        return None
+    for container in (*starting, *(spec.get("containers") or ())) if not most else ():
+        # Does it ask for something of GPUs that is no number of them?
+        stated = container.get("resources") or {}
+        for name in {*(stated.get("limits") or ()), *(stated.get("requests") or ())}:
+            if _LIKE_GPU.fullmatch(name) and not _GPU_RESOURCE.fullmatch(name) and _asked(container, name):
+                return None
     if most or claimed:
         return most + (claimed or 0)
     annotations = annotations or {}
@@ -109,15 +113,6 @@ def _asked(container: Spec, resource: str) -> Decimal | None:
     server's own rule."""
     asked = _stated(container, "requests", resource)
     return _stated(container, "limits", resource) if asked is None else asked
-
-
-def _may_have_gpus(container: Spec) -> bool:
-    """Tell whether it asks for something of GPUs that is no number of them."""
-    stated = container.get("resources") or {}
-    return any(
-        _LIKE_GPU.fullmatch(name) and not _GPU_RESOURCE.fullmatch(name) and _asked(container, name)
-        for name in {*(stated.get("limits") or ()), *(stated.get("requests") or ())}
-    )  # fmt: skip
 
 
 def _gpus(container: Spec) -> float:

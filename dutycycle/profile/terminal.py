@@ -8,7 +8,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from dutycycle.profile.verdict import GPU_TIME
-from dutycycle.report.profiled import TEXTS, Profile, StatisticsTable, cell_text
+from dutycycle.report.profiled import TEXTS, Profile, cell_text
 from dutycycle.words import capitalized
 
 _NARROW = 130
@@ -33,30 +33,26 @@ def show(profile: Profile, out: TextIO, rows: int) -> None:
         console.print(Text(f"Note: {note}", "yellow"))
     for table in profile.tables:
         console.print()
-        shown = len(table.rows) if table.title == GPU_TIME else rows
-        console.print(_table(table, shown, console.width))
-        if len(table.rows) > shown:
-            console.print(Text(f" … and {len(table.rows) - shown} more; --rows shows more", "dim"))
-
-
-def _table(table: StatisticsTable, rows: int, width: int) -> RichTable:
-    places = [
-        place
-        for place, name in enumerate(table.columns)
-        if not (width < _NARROW and name.startswith(_LEFT_OUT))
-    ]
-    texts = [[cell_text(table.columns[place], row[place]) for place in places] for row in table.rows[:rows]]
-    names = [table.columns[place] for place in places]
-    widths = [max(map(len, column)) for column in zip(names, *texts, strict=True)]
-    left = width - sum(
-        width_of_column for name, width_of_column in zip(names, widths, strict=True) if name not in _LONG
-    )
-    shown = RichTable(title=table.title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    for name, wide in zip(names, widths, strict=True):
-        if name in _LONG:
-            wide = min(wide, max(left - _GAP * len(names), _LEAST))
-        justify: JustifyMethod = "left" if name in TEXTS else "right"
-        shown.add_column(name, justify=justify, no_wrap=True, overflow="ellipsis", width=wide)
-    for row in texts:
-        shown.add_row(*map(Text, row))
-    return shown
+        most = len(table.rows) if table.title == GPU_TIME else rows
+        places = [
+            place
+            for place, name in enumerate(table.columns)
+            if not (console.width < _NARROW and name.startswith(_LEFT_OUT))
+        ]
+        texts = [
+            [cell_text(table.columns[place], row[place]) for place in places] for row in table.rows[:most]
+        ]
+        names = [table.columns[place] for place in places]
+        widths = [max(map(len, column)) for column in zip(names, *texts, strict=True)]
+        taken = sum(wide for name, wide in zip(names, widths, strict=True) if name not in _LONG)
+        longest = max(console.width - taken - _GAP * len(names), _LEAST)
+        shown = RichTable(title=table.title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+        for name, wide in zip(names, widths, strict=True):
+            justify: JustifyMethod = "left" if name in TEXTS else "right"
+            width = min(wide, longest) if name in _LONG else wide
+            shown.add_column(name, justify=justify, no_wrap=True, overflow="ellipsis", width=width)
+        for cells in texts:
+            shown.add_row(*map(Text, cells))
+        console.print(shown)
+        if len(table.rows) > most:
+            console.print(Text(f" … and {len(table.rows) - most} more; --rows shows more", "dim"))

@@ -181,24 +181,24 @@ def shown_charts(charts: Iterable[Chart]) -> list[dict[str, Any]]:
     """Return what a page says of each chart beside its figure: ``said`` is for who does not see it."""
     shown = []
     for chart in charts:
-        said, rows = [f"{chart.title} in {chart.unit}"], []
+        sentences, rows = [f"{chart.title} in {chart.unit}"], []
         for line in chart.series:
             points, name = line.points, line.name or chart.title
             low, high = f"{np.nanmin(points.low):.4g}", f"{np.nanmax(points.high):.4g}"
             mean = f"{np.nanmean(points.mean):.4g}"
-            said.append(f"{name}: mean {mean}, from {low} to {high}")
+            sentences.append(f"{name}: mean {mean}, from {low} to {high}")
             rows.append([name, low, mean, high])
         tables = [] if chart.spots else [(["Series", "Min", "Mean", "Max"], rows)]
         for spots in chart.spots:
-            said.append(f"{spots.name}: from {spots.y.min():.4g} to {spots.y.max():.4g}")
-            said.append(f"{chart.across} from {spots.x.min():.4g} to {spots.x.max():.4g}")
+            sentences.append(f"{spots.name}: from {spots.y.min():.4g} to {spots.y.max():.4g}")
+            sentences.append(f"{chart.across} from {spots.x.min():.4g} to {spots.x.max():.4g}")
             head = [spots.name, chart.across, f"{chart.title} ({chart.unit})"]
             places = enumerate(zip(spots.x, spots.y, strict=True), 1)
             tables.append((head, [[str(at), f"{x:.4g}", f"{y:.4g}"] for at, (x, y) in places]))
-        said += [chart.cycle[0]] if chart.cycle is not None else []
+        sentences += [chart.cycle[0]] if chart.cycle is not None else []
         shown.append({
             "id": chart.id, "title": chart.title, "unit": chart.unit, "note": chart.note,
-            "in_time": chart.in_time, "is_broad": chart.id in _BROAD, "said": "; ".join(said),
+            "in_time": chart.in_time, "is_broad": chart.id in _BROAD, "said": "; ".join(sentences),
             "tables": tables,
         })  # fmt: skip
     return shown

@@ -26,6 +26,7 @@ PARTS = (
         "streams.operators.usage.pods",
         "streams.operators.workload.channels",
         "streams.operators.workload.kinds.features",
+        "streams.operators.workload.kinds.gpu_features",
         "streams.operators.workload.kinds.history",
         "streams.operators.workload.loops",
         "streams.operators.workload.rules.stats",

@@ -319,8 +319,8 @@ def _computes(stats: PodStats, gpus: int) -> float:
 
 
 def _has_work(stats: PodStats) -> bool:
-    """Tell whether they say what tensor cores and memory do: all that dcgm-exporter tells by its default
-    list, which has no SM activity."""
+    """Tell whether a GPU's counters say what tensor cores and memory do: all that dcgm-exporter tells by its
+    default list, which has no SM activity."""
     return "tensor_active_pct" in stats.means and "dram_active_pct" in stats.means
 
 

@@ -37,7 +37,16 @@ async def serving(
         if address is not None:
             # The level of the line that says that another port is used; None: no other will do.
             fallback = logging.INFO if elsewhere else logging.WARNING if settings.listen is None else None
-            certificate = _certificate(settings)
+            certificate = None
+            if settings.listen_cert is not None and settings.listen_key is not None:
+                try:
+                    certificate = Certificate(settings.listen_cert, settings.listen_key)
+                except OSError as error:  # an SSLError is one
+                    where = f"DUTYCYCLE_LISTEN_CERT={settings.listen_cert}"
+                    raise SettingError(f"{where}: no certificate with its key in PEM: {error}") from error
+            elif settings.listen_cert is not None or settings.listen_key is not None:
+                both = "DUTYCYCLE_LISTEN_CERT and DUTYCYCLE_LISTEN_KEY"
+                raise SettingError(f"{both}: give both, or none of them")
             pages = HttpPages(telemetry, settings.listen_token)
             try:
                 server = Server(address, pages, certificate)
@@ -60,16 +69,3 @@ async def serving(
     finally:
         if server is not None:
             server.close()
-
-
-def _certificate(settings: Settings) -> Certificate | None:
-    if settings.listen_cert is None and settings.listen_key is None:
-        return None
-    if settings.listen_cert is None or settings.listen_key is None:
-        raise SettingError("DUTYCYCLE_LISTEN_CERT and DUTYCYCLE_LISTEN_KEY: give both, or none of them")
-    try:
-        return Certificate(settings.listen_cert, settings.listen_key)
-    except OSError as error:  # an SSLError is one
-        raise SettingError(
-            f"DUTYCYCLE_LISTEN_CERT={settings.listen_cert}: no certificate with its key in PEM: {error}"
-        ) from error

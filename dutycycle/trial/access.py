@@ -29,30 +29,26 @@ async def check_class(server: ApiServer, name: str) -> None:
     except GoneError as error:
         if name != PRIORITY_CLASS:
             raise CannotRunError(f"--priority-class {name}: the cluster has none of this name") from error
-        await _make(server)
-        return
+        priority_class = None
     except KubeError as error:
         raise explained(error, f"read the PriorityClass {name}", server) from error
-    if priority_class.get("preemptionPolicy") != "Never":
+    if priority_class is None:
+        try:
+            await server.submit(CLASS, THE_CLASS, MANAGER)
+        except RefusedError as error:
+            raise CannotRunError(
+                f"there is no PriorityClass {PRIORITY_CLASS}, and you may not create it: ask who may: "
+                f"kubectl create priorityclass {PRIORITY_CLASS} --value=-1000 --preemption-policy=Never"
+            ) from error
+        except KubeError as error:
+            # 409: somebody else has made it in this moment
+            if not isinstance(error, BusyError) or error.reason != "409":
+                raise explained(error, f"create the PriorityClass {PRIORITY_CLASS}", server) from error
+    elif priority_class.get("preemptionPolicy") != "Never":
         raise CannotRunError(
             f"the PriorityClass {name} lets its pods preempt others, which a trial must not: "
             "give one with preemptionPolicy: Never"
         )
-
-
-async def _make(server: ApiServer) -> None:
-    try:
-        await server.submit(CLASS, THE_CLASS, MANAGER)
-    except BusyError as error:
-        if error.reason != "409":  # 409: somebody else has made it in this moment
-            raise explained(error, f"create the PriorityClass {PRIORITY_CLASS}", server) from error
-    except RefusedError as error:
-        raise CannotRunError(
-            f"there is no PriorityClass {PRIORITY_CLASS}, and you may not create it: ask who may: "
-            f"kubectl create priorityclass {PRIORITY_CLASS} --value=-1000 --preemption-policy=Never"
-        ) from error
-    except KubeError as error:
-        raise explained(error, f"create the PriorityClass {PRIORITY_CLASS}", server) from error
 
 
 async def room(server: ApiServer, template: JobTemplate, *, free: bool) -> Room | None:

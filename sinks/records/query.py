@@ -1,7 +1,7 @@
 """Reads peak records back, also while a sink writes: what ``dutycycle peaks`` and other tools use."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +9,6 @@ from sqlalchemy import (
     URL,
     ColumnElement,
     Connection,
-    Engine,
     Text,
     cast,
     exc,
@@ -133,8 +132,13 @@ def reading(url: str) -> Iterator[Connection]:
             yield connection
     except (exc.SQLAlchemyError, OSError) as error:
         reason, advice = reason_of(error, parsed), "check DUTYCYCLE_RECORDS or --records"
-        if isinstance(error, exc.DBAPIError) and _is_older(engine):
-            advice = "they are older than this Dutycycle: start its sink with them once, which adds those"
+        if isinstance(error, exc.DBAPIError):
+            # Columns may be missing that our sink adds; perhaps that cannot be read either.
+            with suppress(exc.SQLAlchemyError), engine.connect() as connection:
+                if missing_columns(connection):
+                    advice = (
+                        "they are older than this Dutycycle: start its sink with them once, which adds those"
+                    )
         raise RecordsRefusedError(
             f"cannot read peak records in {shown(parsed)}: {reason}; {advice}"
         ) from None  # the cause's own text may hold the password
@@ -209,15 +213,6 @@ def _records(url: str, table: str, which: Which) -> list[str]:
         query = query.where(columns[uid].in_(select(labelled.subquery().c[uid])))
     with reading(url) as connection:
         return list(connection.scalars(query))
-
-
-def _is_older(engine: Engine) -> bool:
-    """Tell whether columns are missing that our sink adds; False if that cannot be read either."""
-    try:
-        with engine.connect() as connection:
-            return bool(missing_columns(connection))
-    except exc.SQLAlchemyError:
-        return False
 
 
 def _nothing(url: URL) -> str:

@@ -27,32 +27,26 @@ _PRODUCER = 0
 _QUIET = b"0"
 
 
-def _library() -> Any:
-    library = ctypes.CDLL(cimpl.__file__)
-    library.rd_kafka_conf_new.restype = ctypes.c_void_p
-    library.rd_kafka_conf_set.argtypes = [ctypes.c_void_p, *[ctypes.c_char_p] * 3, ctypes.c_size_t]
-    library.rd_kafka_new.restype = ctypes.c_void_p
-    library.rd_kafka_new.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t]
-    library.rd_kafka_mock_cluster_new.restype = ctypes.c_void_p
-    library.rd_kafka_mock_cluster_new.argtypes = [ctypes.c_void_p, ctypes.c_int]
-    library.rd_kafka_mock_cluster_destroy.argtypes = [ctypes.c_void_p]
-    library.rd_kafka_destroy.argtypes = [ctypes.c_void_p]
-    library.rd_kafka_mock_cluster_bootstraps.restype = ctypes.c_char_p
-    library.rd_kafka_mock_cluster_bootstraps.argtypes = [ctypes.c_void_p]
-    library.rd_kafka_mock_topic_create.argtypes = [
-        ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_int,
-    ]  # fmt: skip
-    library.rd_kafka_mock_set_controller_id.argtypes = [ctypes.c_void_p, ctypes.c_int32]
-    library.rd_kafka_err2str.restype = ctypes.c_char_p
-    return library
-
-
 class MockCluster:
     """Runs one mock broker that listens on a loopback port of its own choosing, in threads of this
     process."""
 
     def __init__(self) -> None:
-        self.lib = _library()
+        self.lib: Any = ctypes.CDLL(cimpl.__file__)
+        pointer, text, number = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
+        self.lib.rd_kafka_conf_new.restype = pointer
+        self.lib.rd_kafka_conf_set.argtypes = [pointer, text, text, text, ctypes.c_size_t]
+        self.lib.rd_kafka_new.restype = pointer
+        self.lib.rd_kafka_new.argtypes = [number, pointer, text, ctypes.c_size_t]
+        self.lib.rd_kafka_mock_cluster_new.restype = pointer
+        self.lib.rd_kafka_mock_cluster_new.argtypes = [pointer, number]
+        self.lib.rd_kafka_mock_cluster_destroy.argtypes = [pointer]
+        self.lib.rd_kafka_destroy.argtypes = [pointer]
+        self.lib.rd_kafka_mock_cluster_bootstraps.restype = text
+        self.lib.rd_kafka_mock_cluster_bootstraps.argtypes = [pointer]
+        self.lib.rd_kafka_mock_topic_create.argtypes = [pointer, text, number, number]
+        self.lib.rd_kafka_mock_set_controller_id.argtypes = [pointer, ctypes.c_int32]
+        self.lib.rd_kafka_err2str.restype = text
         error = ctypes.create_string_buffer(512)
         conf = self.lib.rd_kafka_conf_new()
         # The client that the cluster needs for a parent has no broker of its own, and would say so.

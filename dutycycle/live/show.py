@@ -4,8 +4,6 @@ import asyncio
 import logging
 import sys
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from dutycycle.live.lines import LinePrinter, say
 from dutycycle.live.source import Source
@@ -27,8 +25,16 @@ async def show(source: Source, ended: asyncio.Event) -> None:
             screen.leave()
 
         leaving = asyncio.create_task(leave())
-        with _quiet_logs():
+        # Log lines would be written across the screen: the last ones come after it, with ``--verbose``.
+        root = logging.getLogger()
+        before, held = root.handlers[:], _Held()
+        root.handlers[:] = [held]
+        try:
             await screen.run_async()
+        finally:
+            root.handlers[:] = before
+            for record in held.records if root.isEnabledFor(logging.INFO) else ():
+                root.handle(record)
         source.stop.set()
         await leaving
         return
@@ -38,20 +44,6 @@ async def show(source: Source, ended: asyncio.Event) -> None:
         lines.show()
         await stopped_within(ended, _EVERY_S)
     lines.show()
-
-
-@contextmanager
-def _quiet_logs() -> Iterator[None]:
-    """Log lines would be written across the screen: the last ones come after it, with ``--verbose``."""
-    root = logging.getLogger()
-    before, held = root.handlers[:], _Held()
-    root.handlers[:] = [held]
-    try:
-        yield
-    finally:
-        root.handlers[:] = before
-        for record in held.records if root.isEnabledFor(logging.INFO) else ():
-            root.handle(record)
 
 
 class _Held(logging.Handler):

@@ -136,11 +136,13 @@ class Gathered:
             elif record.topic == "cgroup-samples":
                 self._cgroup(decode(CgroupSample, record.value, record.topic))
             elif record.topic == "processes":
-                self._processes(decode(ProcessSample, record.value, record.topic))
+                sample = decode(ProcessSample, record.value, record.topic)
+                for process in sample.processes:
+                    key = process.pod_uid, process.pid
+                    self.processes.setdefault(key, TracedProcess(*key)).add(sample.ts_ms, process)
             elif record.topic == "gpu-events":
                 event = decode(GpuEvent, record.value, record.topic)
-                if event.kind != "state":
-                    self.gpu_events.append(event)
+                self.gpu_events += [event] if event.kind != "state" else []
             elif record.topic == "pods":
                 pod = decode(Pod, record.value, record.topic)
                 self.identities[pod.uid] = pod
@@ -198,13 +200,6 @@ class Gathered:
             users = {uid for uid in named if uid is not None}
             for uid in users:
                 traced.users.setdefault(uid, [sample.ts_ms, 0])[1] = sample.ts_ms
-
-    def _processes(self, sample: ProcessSample) -> None:
-        for process in sample.processes:
-            traced = self.processes.setdefault(
-                (process.pod_uid, process.pid), TracedProcess(process.pod_uid, process.pid)
-            )
-            traced.add(sample.ts_ms, process)
 
     def _cgroup(self, sample: CgroupSample) -> None:
         self._at(sample.ts_ms)

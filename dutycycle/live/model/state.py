@@ -59,18 +59,23 @@ class LiveState:
     def feed(self, topic: str, key: str, payload: bytes | None, now_ms: int) -> None:
         """Take what lies on a topic (without prefix); None is a tombstone."""
         self.at(now_ms)
+        takes: dict[str, Callable[[Any], object]] = {
+            "nvml-samples": self._nvml,
+            "cgroup-samples": self._cgroup,
+            "gpu-health": lambda record: self._newest.put(record.node, record),
+            "pods": self._pod,
+        }
         if payload is None:
-            self._tombstone(topic, key)
-        elif topic in ("nvml-samples", "cgroup-samples", "gpu-health"):
-            of_node: dict[str, Callable[[Any], object]] = {
-                "nvml-samples": self._nvml,
-                "cgroup-samples": self._cgroup,
-                "gpu-health": lambda record: self._newest.put(record.node, record),
-            }
-            if self._is_shown(key):
-                self._decoded(topic, key, payload, of_node[topic])
-        elif topic == "pods":
-            self._decoded(topic, key, payload, self._pod)
+            if topic == "pods":
+                self._end(f"pod/{key}")
+            elif topic in ("cycles", "trends"):
+                subject, _, source = key.rpartition("/")
+                getattr(self._of(subject), topic).pop(source, None)
+            elif topic == "insights":
+                self._of(key).insight = None
+        elif topic in takes:
+            if topic == "pods" or self._is_shown(key):  # the others have the node for their key
+                self._decoded(topic, key, payload, takes[topic])
         elif topic in HEADS:
             head = read_head(topic, key, payload)
             if head is None:
@@ -125,15 +130,6 @@ class LiveState:
         if key in self.rows:
             self.rows[key].derived = derived
         return derived
-
-    def _tombstone(self, topic: str, key: str) -> None:
-        if topic == "pods":
-            self._end(f"pod/{key}")
-        elif topic in ("cycles", "trends"):
-            subject, _, source = key.rpartition("/")
-            getattr(self._of(subject), topic).pop(source, None)
-        elif topic == "insights":
-            self._of(key).insight = None
 
     def _end(self, key: str) -> None:
         self.rows.pop(key, None)

@@ -6,7 +6,6 @@ A place is counted in points of the spectrum, fractions allowed.
 import numpy as np
 
 from streams.compiled import kernel
-from streams.operators.columns.arrays import Floats
 from streams.operators.cycles.detect.spectrum import (
     ALMOST,
     BY_CHANCE,
@@ -50,14 +49,21 @@ def fundamental(lines: Lines, power: Singles, evidence: Singles, length: int, pl
     while moves:
         moves = False
         for times in FACTORS:
-            if not moves and _only_multiples(power, evidence, length, place * factor, times):
-                factor, moves = factor * times, True
+            if not moves and place * factor * times <= FINE * length / SHORTEST:
+                strength, between, sure, stand_out = _lines(power, evidence, place * factor, times)
+                # In a short window even a strong line cannot stand out much from so few surroundings.
+                if sure and between <= LOUD * strength and not stand_out:
+                    factor, moves = factor * times, True
     moves = True
     while moves:
         moves = False
         for times in FACTORS:
-            if not moves and _more_between(power, evidence, place * factor / times, times):
-                factor, moves = factor / times, True
+            if not moves and place * factor / times >= FINE * (FEWEST - ALMOST):
+                strength, between, _, stand_out = _lines(power, evidence, place * factor / times, times)
+                multiples = HARMONICS // times
+                loud = between / (HARMONICS - multiples) > ALIKE * strength / multiples
+                if loud and stand_out:
+                    factor, moves = factor / times, True
     return refined(lines, place * factor) if factor != 1 else place
 
 
@@ -144,62 +150,26 @@ def _power_at(lines: Lines, place: float) -> float:
 
 
 @kernel
-def _only_multiples(power: Singles, evidence: Singles, length: int, place: float, factor: int) -> bool:
-    """Tell whether of the lines of the fundamental at ``place`` only each ``factor``-th is there."""
-    if place * factor > FINE * length / SHORTEST:
-        return False
-    strength, known = _lines(power, evidence, place)
-    with_, without, sure = 0.0, 0.0, False
-    for line in range(HARMONICS):
-        if (line + 1) % factor:
-            without += strength[line]
-        else:
-            with_ += strength[line]
-            sure = sure or known[line] > PRESENT
-    # In a short window even a strong line cannot stand out much from so few surroundings.
-    return sure and without <= LOUD * with_ and not _stand_out(strength, known, factor)
-
-
-@kernel
-def _more_between(power: Singles, evidence: Singles, place: float, factor: int) -> bool:
-    """Tell whether of the fundamental at ``place`` the lines between each ``factor``-th are as strong as
-    those."""
-    if place < FINE * (FEWEST - ALMOST):
-        return False
-    strength, known = _lines(power, evidence, place)
-    with_, without = 0.0, 0.0
-    for line in range(HARMONICS):
-        if (line + 1) % factor:
-            without += strength[line]
-        else:
-            with_ += strength[line]
-    multiples = HARMONICS // factor
-    loud = without / (HARMONICS - multiples) > ALIKE * with_ / multiples
-    return loud and _stand_out(strength, known, factor)
-
-
-@kernel
-def _lines(power: Singles, evidence: Singles, place: float) -> tuple[Floats, Floats]:
-    """Return power and evidence of the lines of the fundamental at ``place``."""
+def _lines(power: Singles, evidence: Singles, place: float, factor: int) -> tuple[float, float, bool, bool]:
+    """Return of the lines of the fundamental at ``place`` the power of each ``factor``-th, and that of those
+    between; whether one of the former is there beyond doubt; and whether the latter together stand out by
+    more than chance, as far as they matter."""
     strength, known = np.zeros(HARMONICS), np.zeros(HARMONICS)
     for line in range(HARMONICS):
         point = int(place * (line + 1) + 0.5)
         if point < power.size:
             strength[line], known[line] = power[point], evidence[point]
-    return strength, known
-
-
-@kernel
-def _stand_out(strength: Floats, known: Floats, factor: int) -> bool:
-    """Tell whether the lines between each ``factor``-th together stand out by more than chance, as far as
-    they matter."""
     least = SHARE * strength.max()
-    total, count = 0.0, 0
+    multiples, between, total, count = 0.0, 0.0, 0.0, 0
+    sure = stand_out = False
     for line in range(HARMONICS):
-        if (line + 1) % factor:
+        if (line + 1) % factor == 0:
+            multiples += strength[line]
+            sure = sure or known[line] > PRESENT
+        else:
+            between += strength[line]
             if strength[line] > least:
                 total += known[line]
-            if total > BY_CHANCE[count]:
-                return True
+            stand_out = stand_out or total > BY_CHANCE[count]
             count += 1
-    return False
+    return multiples, between, sure, stand_out

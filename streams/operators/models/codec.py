@@ -159,7 +159,15 @@ class _Encoder:
         if kind is dict:
             return ["dict", *self._refs(part for item in thing.items() for part in item)]
         if isinstance(thing, np.ndarray | np.generic):
-            return _array(thing)
+            array = np.asarray(thing)
+            if array.dtype.kind not in _DTYPES:
+                raise UnsupportedStateError(f"holds an array of {array.dtype}")
+            shape = None if isinstance(thing, np.generic) else list(array.shape)
+            # How it lies in memory decides in which order a matrix product adds.
+            order: Literal["F", "C"] = (
+                "C" if array.flags.c_contiguous or not array.flags.f_contiguous else "F"
+            )
+            return ["array", array.dtype.str, shape, order, array.tobytes(order)]
         if kind is functools.partial:
             return ["partial", self._ref(thing.func), self._ref(thing.args), self._ref(thing.keywords)]
         if isinstance(thing, type) or kind.__name__ in ("function", "builtin_function_or_method"):
@@ -194,16 +202,6 @@ class _Encoder:
         listed = None if items is None else list(items)
         mapped = None if pairs is None else [part for pair in pairs for part in pair]
         return ["object", how, name, *self._refs((tuple(rest), state, listed, mapped))]
-
-
-def _array(thing: Any) -> list[Any]:
-    array = np.asarray(thing)
-    if array.dtype.kind not in _DTYPES:
-        raise UnsupportedStateError(f"holds an array of {array.dtype}")
-    shape = None if isinstance(thing, np.generic) else list(array.shape)
-    # How it lies in memory decides in which order a matrix product adds.
-    order: Literal["F", "C"] = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
-    return ["array", array.dtype.str, shape, order, array.tobytes(order)]
 
 
 class _Decoder:

@@ -29,7 +29,7 @@ from dutycycle.web.subject.past import charts_of_prometheus
 from dutycycle.words import bytes_text, digits, percent_text
 from sinks.records.jobs import GPU_TIME, JobRecord, read_gpu_time, read_job, read_pods
 from sinks.records.location import default_records_url
-from sinks.records.usage import LEDGER_MEANS, LedgerMean, hours_since
+from sinks.records.usage import LEDGER_MEANS, hours_since
 
 _MOST_LINES = 16
 """With more GPUs a chart has their mean, and a band from the least to the most."""
@@ -279,7 +279,20 @@ def _peak_texts(metric: str, peak: Any) -> tuple[str, str]:
 
 def _measures_of(job: JobUse, facts: Facts, gpus: Sequence[_LedgerGpu]) -> Iterator[tuple[str, Measure]]:
     """Yield what it is compared by. The noise is that between its hours, of one with six hours or more."""
-    means = {metric: _mean_of(mean, gpus) for metric, mean in LEDGER_MEANS.items()}
+    # The mean over its GPUs and known time, with the standard error by its hours or days
+    means: dict[str, Measure | None] = dict.fromkeys(LEDGER_MEANS)
+    for metric, mean in LEDGER_MEANS.items():
+        sums: dict[int, dict[str, float]] = {}
+        for at_ms, row in (item for gpu in gpus for item in gpu.steps.items()):
+            known = {column: value for column in mean.columns if (value := row[column]) is not None}
+            if len(known) == len(mean.columns):
+                before = sums.get(at_ms, {})
+                sums[at_ms] = {column: before.get(column, 0.0) + value for column, value in known.items()}
+        by_step = np.array([mean.of(sums[at_ms]) for at_ms in sorted(sums)])
+        by_step = by_step[np.isfinite(by_step)]
+        if len(by_step):
+            whole = {column: sum(of_step[column] for of_step in sums.values()) for column in mean.columns}
+            means[metric] = Measure(mean.of(whole), error_of_mean(by_step[:, np.newaxis]))
     pace, power = relative_error(means["gpu_util_pct"]), relative_error(means["power_w"])
     both = None if pace is None or power is None else hypot(pace, power)
     energy_j = job.energy_j if facts.is_metered else None
@@ -296,19 +309,3 @@ def _measures_of(job: JobUse, facts: Facts, gpus: Sequence[_LedgerGpu]) -> Itera
     for metric, measure in means.items():
         if measure is not None:
             yield metric, measure
-
-
-def _mean_of(mean: LedgerMean, gpus: Sequence[_LedgerGpu]) -> Measure | None:
-    """Return the mean over its GPUs and known time, with the standard error by its hours or days."""
-    sums: dict[int, dict[str, float]] = defaultdict(lambda: dict.fromkeys(mean.columns, 0.0))
-    for at_ms, row in (item for gpu in gpus for item in gpu.steps.items()):
-        known = {column: value for column in mean.columns if (value := row[column]) is not None}
-        if len(known) == len(mean.columns):
-            for column, value in known.items():
-                sums[at_ms][column] += value
-    by_step = np.array([mean.of(sums[at_ms]) for at_ms in sorted(sums)])
-    by_step = by_step[np.isfinite(by_step)]
-    if not len(by_step):
-        return None
-    whole = {column: sum(of_step[column] for of_step in sums.values()) for column in mean.columns}
-    return Measure(mean.of(whole), error_of_mean(by_step[:, np.newaxis]))

@@ -11,7 +11,8 @@ what was read at its end if that was nearer so far. After a step that leaves the
 come back, persistence is told at once: how good the blend was says nothing of what comes now.
 Of the errors the mean root counts, which a few large ones move less than a mean square. The weights are those
 of J. M. Bates and C. W. J. Granger 1969 with a higher power. The 5 % and 95 % points follow the share of
-misses (adaptive conformal inference, I. Gibbs and E. Candès 2021). While a series has a cycle, forecasters
+misses (adaptive conformal inference, I. Gibbs and E. Candès 2021), and reach no less far than at the next
+shorter horizon, of which more errors are known, sooner. While a series has a cycle, forecasters
 that know it are blended in, and else the medians of the last minutes. The former begin with the error that
 they would have had on the newest samples.
 """
@@ -95,8 +96,9 @@ NORMAL_ERROR = 1.2533
 """Standard over mean absolute error of a normal distribution."""
 NORMAL_ROOT = 0.8222
 """Mean root of the absolute value of a standard normal variable."""
-NORMAL = 1.645
-"""Standard errors to the 95 % point of a normal distribution: where the points begin."""
+FIRST_POINT = 1.8
+"""Standard errors at which the points begin. The 95 % point of a normal distribution is 1.64, that of a
+double exponential one 1.98: errors of real machines are seldom large, and then larger than normal ones."""
 FADING, FASTER = 0.04, 1.5
 """Least weight of the newest error in the forecasters' mean errors, and how much faster those of the blend
 fade: what was forecast while a model was loaded says nothing of what comes then."""
@@ -142,7 +144,10 @@ def _blended(forecasts: Floats, errors: Floats) -> float:
 
 @kernel
 def _learn_points(moved: float, low: float, high: float, points: Floats) -> None:
-    """Move the two ``points`` of an interval, in standard errors, by whether a value missed it."""
+    """Move the two ``points`` of an interval, in standard errors, by whether a value missed it. One that has
+    no width, though its points are not 0, was made before an error was known: to miss it says nothing."""
+    if not high > low and points[0] + points[1] > 0:
+        return
     points[0] += STEP * max(points[0], 1.0) * ((moved < low) - MISS)
     points[1] += STEP * max(points[1], 1.0) * ((moved > high) - MISS)
     points[0], points[1] = max(points[0], 0.0), max(points[1], 0.0)
@@ -292,17 +297,20 @@ def _points(
     newest: float,
     of_it: Floats,
     models: Floats,
+    reaches: Floats,
 ) -> tuple[float, float, float, int, bool]:
     """Return value, 5 % and 95 % point of what is told, less the newest value, its place in ``METHODS``, and
     whether enough errors are known. The blend and the points are written to ``models``, to be kept.
     ``worth``: on which sides a blend is told; ``latest``: the newest values, of which the last is the
-    ``newest``."""
+    ``newest``. ``reaches``, in the order of ``POINTS``: how far intervals reach at the next shorter horizon,
+    overwritten by how far at this one, which is no less."""
     models[BLEND] = _blended(models, of_it)
     error, enough = _spread(overlap, of_it[ROOT], of_it[COUNT])
-    models[LOW] = models[BLEND] - of_it[BELOW] * error
-    models[HIGH] = models[BLEND] + of_it[ABOVE] * error
-    error, _ = _spread(overlap, of_it[STILL], of_it[COUNT])
-    models[STILL_LOW], models[STILL_HIGH] = -of_it[STILL_BELOW] * error, of_it[STILL_ABOVE] * error
+    still, _ = _spread(overlap, of_it[STILL], of_it[COUNT])
+    for place, unit in enumerate((error, error, still, still)):
+        reaches[place] = max(of_it[BELOW + place] * unit, reaches[place])
+    models[LOW], models[HIGH] = models[BLEND] - reaches[0], models[BLEND] + reaches[1]
+    models[STILL_LOW], models[STILL_HIGH] = -reaches[2], reaches[3]
     value, low, high, method = 0.0, models[STILL_LOW], models[STILL_HIGH], PERSISTENCE
     better = models[BLEND] != 0 and worth[_side(models[BLEND])]
     if better and not of_it[PERIOD] > 0 and models[HIGH] > models[LOW]:
@@ -362,7 +370,7 @@ def _forecast(
     kept, points = np.full((horizons, KEPT, n), np.nan), np.full((3, horizons, n), np.nan)
     lasts = np.full((horizons, n), np.nan)
     now, methods = np.full((2, n), np.nan), np.zeros((horizons, n), np.int64)
-    medians = np.empty(len(MEDIANS_OF))
+    medians, reaches = np.empty(len(MEDIANS_OF)), np.empty(POINTS.stop - POINTS.start)
     for place, column in enumerate(cyclic):
         kept[:, SEASONAL, column] = seasonal[:, :, place]
     for column in range(n):
@@ -379,6 +387,7 @@ def _forecast(
         _medians(before[:, column], known and not state[0, PERIOD, column] > 0, medians)
         if known:
             now[0, column], now[1, column] = _within(holt[LEVEL, column], lower, upper), trend
+        reaches[:] = 0.0
         for row in range(horizons):
             of_it, models = state[row, :, column], kept[row, :, column]
             if not announced:
@@ -392,7 +401,7 @@ def _forecast(
                 continue
             latest = before[-1 - max(int(np.ceil(ahead_s[row] / STEPPED_S)), 1) :, column]
             value, low, high, method, enough = _points(
-                overlap[row], worth[row, :, column], announced, latest, newest, of_it, models
+                overlap[row], worth[row, :, column], announced, latest, newest, of_it, models, reaches
             )
             if not enough:
                 continue
@@ -416,7 +425,7 @@ class Horizons:
         self._kept = [PendingForecasts(horizon_s, KEPT, n) for horizon_s in horizons_s]
         self._overlap = np.cbrt([forecasts.slots for forecasts in self._kept])
         self._state = np.zeros((len(horizons_s), ROWS, n))
-        self._state[:, POINTS] = NORMAL
+        self._state[:, POINTS] = FIRST_POINT
         self._before = np.full((MEDIANS_OF[-1], n), np.nan)
         """The newest value at each of the last forecasts, oldest first."""
         self._next_ms = NEVER_MS
@@ -424,7 +433,7 @@ class Horizons:
     def resize(self, keep: Ints) -> None:
         """Rearrange the columns; -1 is a new series."""
         self._state = remap(self._state, keep, 0.0)
-        self._state[:, POINTS, keep < 0] = NORMAL
+        self._state[:, POINTS, keep < 0] = FIRST_POINT
         self._before = remap(self._before, keep, np.nan)
         for forecasts in self._kept:
             forecasts.resize(keep)

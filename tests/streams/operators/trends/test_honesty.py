@@ -208,6 +208,52 @@ def test_the_intervals_of_blend_and_persistence_are_each_of_their_own_errors() -
     assert (points[[BELOW, ABOVE]] > 0.8).all()
 
 
+def test_farther_ahead_intervals_reach_no_less() -> None:
+    """Random switches, about one a minute: in the first minutes few errors are known 300 s ahead, and none
+    may be of a switch."""
+    rng, (seconds, series) = np.random.default_rng(11), (1200, 40)
+    levels = 90.0 * ((rng.random((seconds, series)) < 1 / 60).cumsum(axis=0) % 2)
+    rows, bank, inside, persistent = levels + rng.normal(size=levels.shape), TrendBank(series), [], 0
+    for second in range(seconds - 300):
+        bank.update(START_MS + 1000 * second, rows[second])
+        if second % 10 == 9:
+            forecast = bank.forecast()
+            stays = (forecast.method == 0).all(axis=0) & forecast.known.all(axis=0)
+            persistent += stays.sum()
+            for reach in (forecast.value - forecast.p05, forecast.p95 - forecast.value):
+                assert (np.diff(reach[:, stays], axis=0) > -1e-6).all()
+            known, truth = forecast.known[2], rows[second + 300]
+            inside += ((forecast.p05[2] <= truth) & (truth <= forecast.p95[2]))[known].tolist()
+    assert persistent > 500
+    assert np.mean(inside) > 0.9
+
+
+def test_an_interval_that_had_shrunk_to_nothing_grows_again() -> None:
+    """Errors are so rare for an hour that both points come to 0, and are a third of all then."""
+    rng, (seconds, series) = np.random.default_rng(2), (9000, 20)
+    often = np.where(np.arange(seconds) < 5400, 0.01, 0.15)[:, np.newaxis]
+    values, bank, inside = np.where(rng.random((seconds, series)) < often, 90.0, 5.0), TrendBank(series), []
+    for second in range(seconds - 10):
+        bank.update(START_MS + 1000 * second, values[second])
+        if second % 10 == 9:
+            forecast, truth = bank.forecast(), values[second + 10]
+            inside.append((forecast.p05[0] <= truth) & (truth <= forecast.p95[0]))
+    assert np.mean(inside[600:]) > 0.85
+
+
+def test_an_interval_without_width_teaches_nothing() -> None:
+    """Memory that stood still climbs by 10 GB and stands still again: to miss what had no width says nothing
+    of how many errors an interval has to reach."""
+    level = 20 + 10 * np.clip((SECOND - 900) / 60, 0, 1)
+    bank, highest = TrendBank(1), 0.0
+    for second, value in enumerate(level):
+        bank.update(START_MS + 1000 * second, np.array([value * GB]))
+        if second % 10 == 9:
+            forecast = bank.forecast()
+            highest = max(highest, forecast.p95[2, 0] / GB) if second > 960 else 0.0
+    assert 30 < highest < 55
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("tick_s", [1, 10, 30])
 def test_what_is_at_times_far_off_is_expected_where_it_is_usually(tick_s: int) -> None:

@@ -63,7 +63,8 @@ class PodPart(VersionedRecord, frozen=True, kw_only=True):
 class JobPart(VersionedRecord, frozen=True, kw_only=True):
     """What one pod adds to its job so far. A part with more ``samples``, or a final one, counts.
 
-    ``gone``: the pod is not only ``final``, but deleted.
+    ``gone``: the pod is not only ``final``, but deleted. ``returned``: it had ended, and is there again; such
+    a part counts as a final one does, of both the later.
     """
 
     job: JobRef
@@ -80,6 +81,7 @@ class JobPart(VersionedRecord, frozen=True, kw_only=True):
     attribution: Mapping[str, Label] = written(dict)
     totals: Totals | None = None
     gone: bool = False
+    returned: bool | None = None
 
 
 class GpuAnalysis(RecordBase, frozen=True, kw_only=True):
@@ -240,7 +242,8 @@ class JobInsightPart(VersionedRecord, frozen=True, kw_only=True):
     the pod's. ``rank_figures`` are for the comparison of ranks: means over the minutes before
     ``rank_sample_ms``, which is the same for all pods of the job; they stay as they are since
     ``rank_changed_ms`` until they move by enough. ``rank_before`` are those of the sample before, if they
-    were others. ``gone_ms`` is when the pod ended.
+    were others. ``gone_ms`` is when the pod ended, ``ended_ms`` the latest end that it ever had,
+    where that was taken back or is another.
     """
 
     job: JobRef
@@ -262,10 +265,16 @@ class JobInsightPart(VersionedRecord, frozen=True, kw_only=True):
     rank_sample_ms: Millis = written(int)
     created_ms: Millis | None = None
     gone_ms: Millis | None = None
+    ended_ms: Millis | None = None
     state: WorkloadState | None = None
     evidence: Mapping[str, Number] = written(dict)
     advice: Label | None = None
     anomalies: tuple[Anomaly, ...] = ()
+
+    @property
+    def latest_end_ms(self) -> int:
+        """Return the latest end that the pod ever had; 0 for none."""
+        return self.ended_ms or self.gone_ms or 0
 
 
 class PodInsight(VersionedRecord, frozen=True, kw_only=True):

@@ -47,7 +47,7 @@ class JobOperator(Operator):
         if part.pod_uid in self._departed:
             return []
         known = self._parts.get(part.pod_uid)
-        if known is None or (part.samples, part.final) >= (known.samples, known.final):
+        if known is None or _newness(part) >= _newness(known):
             self._parts[part.pod_uid] = part
             self._changed = True
             self._newest_ms = max(self._newest_ms, part.last_ms)
@@ -160,6 +160,10 @@ class JobOperator(Operator):
         self._newest_ms = plain["newest_ms"]
         self._ended = self._ends()
         self._changed = plain["changed"]
+
+
+def _newness(part: JobPart) -> tuple[int, bool]:
+    return part.samples, part.final or bool(part.returned)
 
 
 def encode_within(peaks: JobPeaks, most_bytes: int) -> bytes:

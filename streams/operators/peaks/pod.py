@@ -40,6 +40,7 @@ class PodOperator(Operator):
         self._uid = uid
         self._pod: Pod | None = None
         self._gone = False
+        self._ever_ended = False
         self._parts: dict[str, _KeptPart] = {}
         self._changed = False
 
@@ -48,6 +49,9 @@ class PodOperator(Operator):
         part = decode_under_key(PodPart, record.value, _TOPIC, key=self._uid)
         if part.source == "pods":
             self._pod, self._gone = part.pod or self._pod, part.gone
+            # Else its job would take a part without an end for an older one if it had got one with an end.
+            # No count: identities may come again.
+            self._ever_ended = self._ever_ended or self._has_ended()
             self._changed = True
         else:
             name = f"{part.source}/{part.node}/{part.opened_ms}"
@@ -56,6 +60,9 @@ class PodOperator(Operator):
                 self._parts[name] = _KeptPart(part.samples, record.value or b"")
                 self._changed = True
         return []
+
+    def _has_ended(self) -> bool:
+        return self._gone or (self._pod is not None and self._pod.finished)
 
     def flush(self) -> list[Emission]:
         """Return the pod's peaks so far, and what it adds to its job."""
@@ -77,7 +84,7 @@ class PodOperator(Operator):
             by_source[part.source] = by_source.get(part.source, 0) + part.samples
         samples = max(by_source.values())
         peaks = PodPeaks(
-            pod=pod, first_ms=first, last_ms=last, samples=samples, final=self._gone or pod.finished,
+            pod=pod, first_ms=first, last_ms=last, samples=samples, final=self._has_ended(),
             metrics=to_peaks(tallies),
             gpus={scope: to_peaks(of) for scope, of in merge_scopes(part.gpus for part in parts).items()},
             processes={scope: to_peaks(of) for scope, of in processes.items()} or None,
@@ -92,6 +99,7 @@ class PodOperator(Operator):
                 first_ms=first, last_ms=last, samples=sum(part.samples for part in parts), final=peaks.final,
                 metrics=tallies, gpus=peaks.gpus, attribution=peaks.attribution or {},
                 totals=peaks.totals, gone=self._gone,
+                returned=(self._ever_ended and not peaks.final) or None,
             )  # fmt: skip
             outs.append(ProducerRecord("job-parts", pod.job.uid, encode(of_job), last))
         return outs
@@ -102,6 +110,7 @@ class PodOperator(Operator):
             "v": SNAPSHOT_VERSION,
             "pod": None if self._pod is None else to_plain(self._pod),
             "gone": self._gone,
+            "ever_ended": self._ever_ended,
             "parts": {name: to_plain(part.decoded()) for name, part in self._parts.items()},
             "changed": self._changed,
         }
@@ -113,4 +122,5 @@ class PodOperator(Operator):
         self._gone = plain["gone"]
         parts = {name: from_plain(PodPart, part, _TOPIC) for name, part in plain["parts"].items()}
         self._parts = {name: _KeptPart(part.samples, encode(part)) for name, part in parts.items()}
+        self._ever_ended = plain.get("ever_ended", self._has_ended())
         self._changed = plain["changed"]

@@ -55,6 +55,7 @@ class PodInsightOperator(Operator):
         self._epoch = 0  # so often was the clock of its node set back
         self._begin()
         self._gone_ms: int | None = None
+        self._ended_ms = 0  # the latest end that it ever had
 
     def _begin(self) -> None:
         """Begin the pod's time: nothing is known of what it does, or of when."""
@@ -96,6 +97,9 @@ class PodInsightOperator(Operator):
     def _identify(self, part: InsightPart, ts_ms: int) -> list[ProducerRecord]:
         known, self._pod = self._pod, part.pod or self._pod
         ended, self._gone_ms = self._gone_ms, _gone_ms(part, ts_ms, self._gone_ms)
+        # Whether the job was told of an end that was taken back must not decide what it holds, nor of what
+        # time that is. No count of the changes: identities may come again.
+        self._ended_ms = max(self._ended_ms, self._gone_ms or 0)
         published, sizes = self._minutes.debouncer.published, self._minutes.sizer.sizes
         if published is None:
             return []
@@ -220,7 +224,9 @@ class PodInsightOperator(Operator):
             **{name: getattr(judged, name) for name in _COMMON},
             rank_figures=rank.figures, rank_before=None if rank.before == rank.figures else rank.before,
             rank_changed_ms=rank.changed_ms, rank_sample_ms=rank.sample_ms,
-            created_ms=self._pod.created_ms, gone_ms=self._gone_ms, state=self._minutes.state,
+            created_ms=self._pod.created_ms, gone_ms=self._gone_ms,
+            ended_ms=None if self._ended_ms == (self._gone_ms or 0) else self._ended_ms,
+            state=self._minutes.state,
         )  # fmt: skip
         return [ProducerRecord("job-insight-parts", part.job.uid, encode(part), self._job_ms)]
 
@@ -247,6 +253,7 @@ class PodInsightOperator(Operator):
             "steps": to_plain(self._steps),
             "job_ms": self._job_ms,
             "gone_ms": self._gone_ms,
+            "ended_ms": self._ended_ms,
         }
 
     def restore(self, plain: Snapshot) -> None:
@@ -265,6 +272,7 @@ class PodInsightOperator(Operator):
         self._rank = from_plain(RankSamples, plain["rank"], TOPIC)
         self._steps = from_plain(ReportedSteps, plain["steps"], TOPIC)
         self._job_ms, self._gone_ms = plain["job_ms"], plain["gone_ms"]
+        self._ended_ms = plain.get("ended_ms") or self._gone_ms or 0
 
 
 def _gone_ms(part: InsightPart, ts_ms: int, before_ms: int | None) -> int | None:

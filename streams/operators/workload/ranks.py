@@ -103,7 +103,7 @@ class LatestChange:
         """Take a pod's part, old or new. True if it is the latest change. ``several``: the job has several
         pods."""
         before_ms = self.ms
-        self.insight_ms = max(self.insight_ms, part.insight_ms, part.gone_ms or 0)
+        self.insight_ms = max(self.insight_ms, part.insight_ms, part.latest_end_ms)
         if part.kind == "training":
             self.rank_ms = max(self.rank_ms, part.rank_changed_ms)
         self.several = self.several or several

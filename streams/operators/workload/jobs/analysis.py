@@ -136,7 +136,7 @@ class JobAnalyses:
 
     def note(self, part: JobInsightPart) -> None:
         """Take the times of a part, old or new."""
-        self.gone_ms = max(self.gone_ms, part.gone_ms or 0)
+        self.gone_ms = max(self.gone_ms, part.latest_end_ms)
         if part.state is not None:
             lasted = [at_ms for at_ms in lasted_ms(part.state) if at_ms <= part.state.seen_ms]
             self.cycle_ms = max(self.cycle_ms, part.state.cycle_ms or 0, *lasted)

@@ -146,7 +146,7 @@ def _counted(parts: Iterable[JobInsightPart]) -> list[JobInsightPart]:
 
 
 def _newness(part: JobInsightPart) -> tuple[int, int, int, int]:
-    return part.epoch or 0, part.ts_ms, part.gone_ms or 0, part.state.seen_ms if part.state else 0
+    return part.epoch or 0, part.ts_ms, part.latest_end_ms, part.state.seen_ms if part.state else 0
 
 
 def job_insight(uid: str, every: Iterable[JobInsightPart], ts_ms: int) -> Insight:

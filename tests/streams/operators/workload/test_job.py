@@ -222,6 +222,27 @@ def test_a_pod_says_that_it_ended(end: dict[str, Any] | None) -> None:
     assert told[0] == told[1]
 
 
+@pytest.mark.parametrize("back", [{}, {"phase": "Failed", "finished_ms": START_MS + 90_000}, None])
+def test_an_end_that_is_taken_back_or_moved_counts_whatever_was_sent_before(
+    back: dict[str, Any] | None,
+) -> None:
+    """By a manifest's hash a pod is there again under its uid; ``None``: and ends at the same moment."""
+    begun, *samples, gone = _life("p", 0, 200, None)
+    again = _at("pods", "p", 100, orjson.loads(begun.value or b"") | (back or {}))
+    identities = [gone, again] if back is not None else [gone, again, gone]
+    newest = []
+    for between in (len(samples), 0):  # the job hears of each identity, or of the last alone
+        local, outs = LocalPipeline(STAGES.values()), []
+        for one in [begun, *samples[:between], *identities, *samples[between:]]:
+            outs += local.feed(one) + (local.flush() if one.topic == "pods" else [])
+        newest.append({(out.topic, out.key): out.value for out in outs + local.flush()})
+    of_job = [slot for slot in newest[0] if slot[1] in ("j", "job/j", "job/j/nvml", "job/j/cgroup")]
+    assert len(of_job) > 5
+    assert [newest[0][slot] for slot in of_job] == [newest[1].get(slot) for slot in of_job]
+    peaks = orjson.loads(newest[0]["job-peaks", "j"] or b"")
+    assert peaks["final"] is (back != {})
+
+
 def test_a_job_is_without_a_pod_that_ended() -> None:
     lives = _life("p", 0, 200, None) + _life("q", 0, 120, {"phase": "Failed"})
     local = LocalPipeline(STAGES.values())

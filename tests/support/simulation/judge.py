@@ -35,6 +35,8 @@ class Judge:
         self._contents: dict[tuple[str, str, Name], bytes | None] = {}
         self._last: dict[Subject, ProducerRecord] = {}
         self._newest: dict[Subject, tuple[Name, ProducerRecord]] = {}
+        self._saw: dict[tuple[Slot, bytes | None], int] = {}
+        """Of ``ordered`` stages: the last offset after which that is what a coalesced record says."""
         self.checked: Counter[str] = Counter()
         """How often each thing was looked at: a check that never ran proves nothing."""
         broker.watchers.append(self)
@@ -50,6 +52,12 @@ class Judge:
             self._explained[slot].add(out.value)
         for out in applied.unwritten:
             self._explained[out.topic, out.key].add(out.value)
+        stage = self._broker.sources[record.topic]
+        if stage.name in self._profile.ordered and applied.good:
+            operator = self.shadow.keys[stage.name, record.partition, applied.key].operator
+            for emission in stage.build(applied.key, operator.snapshot()).flush():
+                if isinstance(emission, ProducerRecord):
+                    self._saw[(emission.topic, emission.key), emission.value] = record.offset
 
     def landed(self, out: ProducerRecord) -> None:
         """Nothing arrives that no record explains, and nothing twice with different content."""
@@ -65,7 +73,7 @@ class Judge:
             self.checked["content"] += 1
         self._landed[slot].setdefault(out.value, len(self._landed[slot]))
         if coalesced is not None and subject is not None:
-            version = coalesced(plain)
+            version = *coalesced(plain), self._saw.get((slot, out.value), -1)
             self._last[subject] = out
             if subject not in self._newest or version >= self._newest[subject][0]:
                 self._newest[subject] = version, out

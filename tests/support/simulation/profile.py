@@ -27,6 +27,9 @@ class Profile:
     subjects: dict[str, Callable[[Any], Name | None]] = field(default_factory=dict)
     """By such a topic: what a record is about, where several are about one key and supersede only their own;
     None for a record that is sent at once, not coalesced."""
+    ordered: frozenset[str] = frozenset()
+    """The stages of which somebody may send late what is of the same moment as newer records: of two of one
+    version the one counts that has seen more of its log."""
     piece_bytes: int
     lasting: Callable[[dict[str, Any]], dict[str, Any]] = lambda snapshot: snapshot
     """The part of a stored state that does not depend on when it was stored."""

@@ -40,7 +40,6 @@ def _stages(*, evict: bool) -> tuple[Stage, ...]:
 def profile(plan: Plan) -> Profile:
     """See ``Profile``."""
     every = _stages(evict=plan.has("evict"))
-    newness = _newness_by_pods if plan.has_zombies() else _newest_last if plan.has("jump") else _newness
     moment = _newest_last if plan.has("jump") and not plan.has_zombies() else _newness
     digests: dict[str, Digest] = {stage.name: _nothing for stage in every} | {
         "nvml": digest,
@@ -62,9 +61,10 @@ def profile(plan: Plan) -> Profile:
             "job-peaks": _newest_last if moment is _newest_last else lambda of: (of["last_ms"],),
             "trends": moment,
             "cycles": moment,
-            "insights": newness,
-            "job-insights": lambda of: newness(of["insight"]),
+            "insights": moment,
+            "job-insights": lambda of: moment(of["insight"]),
         },
+        ordered=frozenset({"job-insights"} if plan.has_zombies() else ()),
         subjects={
             "pod-parts": _source_of_part,
             "job-parts": lambda of: (of["pod_uid"],),
@@ -93,14 +93,9 @@ def _newest_last(_of: Any) -> tuple[Any, ...]:
     return ()
 
 
-def _newness(insight: Any) -> tuple[Any, ...]:
-    """Of two of one moment the later counts: a job may have lost a pod since."""
-    return (insight["ts_ms"],)
-
-
-def _newness_by_pods(insight: Any) -> tuple[Any, ...]:
-    """Of two of one moment, where somebody may write late: a job has usually got a pod since."""
-    return insight["ts_ms"], insight["evidence"].get("pods", 0)
+def _newness(of: Any) -> tuple[Any, ...]:
+    """Of two of one moment the later counts: a job may have got or lost a pod since."""
+    return (of["ts_ms"],)
 
 
 def _name_of_part(of: Any) -> Name:

@@ -38,7 +38,15 @@ def ports() -> dict[str, int]:
 @pytest.fixture
 def broker(class_path: str, ports: dict[str, int], tmp_path: Path) -> Iterator[ServerProcess]:
     properties = tmp_path / "server.properties"
-    properties.write_text(_properties(ports, tmp_path))
+    # The environment as the image turns it into properties, with this machine's addresses.
+    text = "".join(
+        f"{name.removeprefix('KAFKA_').lower().replace('_', '.')}={value}\n"
+        for name, value in KAFKA["environment"].items()
+        if name not in {"CLUSTER_ID", "KAFKA_HEAP_OPTS"}
+    )
+    text = re.sub(r"//kafka:|//:", "//127.0.0.1:", text).replace("@kafka:", "@127.0.0.1:")
+    text = re.sub(r"(?<=127\.0\.0\.1:)\d+", lambda port: str(ports[port[0]]), text)
+    properties.write_text(text.replace(KAFKA["environment"]["KAFKA_LOG_DIRS"], str(tmp_path / "data")))
     java = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", class_path]
     cluster = ["--cluster-id", KAFKA["environment"]["CLUSTER_ID"], "--config", str(properties)]
     subprocess.run([*java, "kafka.tools.StorageTool", "format", *cluster], check=True, capture_output=True)
@@ -53,18 +61,6 @@ def test_it_starts_and_creates_no_topic_by_itself(broker: ServerProcess, ports: 
     assert _metadata(client) == [f"127.0.0.1:{ports['9092']}"]
     client.list_topics("never-made", timeout=60)
     assert "never-made" not in client.list_topics(timeout=60).topics
-
-
-def _properties(ports: dict[str, int], folder: Path) -> str:
-    """The environment as the image turns it into properties, with this machine's addresses."""
-    text = "".join(
-        f"{name.removeprefix('KAFKA_').lower().replace('_', '.')}={value}\n"
-        for name, value in KAFKA["environment"].items()
-        if name not in {"CLUSTER_ID", "KAFKA_HEAP_OPTS"}
-    )
-    text = re.sub(r"//kafka:|//:", "//127.0.0.1:", text).replace("@kafka:", "@127.0.0.1:")
-    text = re.sub(r"(?<=127\.0\.0\.1:)\d+", lambda port: str(ports[port[0]]), text)
-    return text.replace(KAFKA["environment"]["KAFKA_LOG_DIRS"], str(folder / "data"))
 
 
 def _metadata(client: AdminClient) -> list[str] | None:

@@ -37,11 +37,6 @@ def run_init_container(values: Object, folder: Path) -> int:
     return int(pod["runAsUser"])
 
 
-def owners(folder: Path) -> set[tuple[int, int]]:
-    """User and group of the folder and of all in it."""
-    return {(one.stat().st_uid, one.stat().st_gid) for one in (folder, *folder.iterdir())}
-
-
 def test_all_that_is_in_the_folder_goes_to_the_collector_s_user() -> None:
     for values, user in ((DEFAULT, 10001), (OF_POD_RESOURCES, 0)):
         spec = pod_specs(render(values))["collector"]
@@ -59,7 +54,9 @@ def test_the_files_of_the_user_before_belong_to_the_one_of_now(tmp_path: Path, m
     users = []
     for values in (DEFAULT, OF_POD_RESOURCES, OF_POD_RESOURCES, DEFAULT, DEFAULT):
         user = run_init_container(values, folder)
-        assert owners(folder) == {(user, GROUP)}
+        assert {(one.stat().st_uid, one.stat().st_gid) for one in (folder, *folder.iterdir())} == {
+            (user, GROUP)
+        }
         users.append(user)
         for name in ("spool.db", "spool.db-wal", "lock"):  # as a collector of this user makes them
             (folder / name).touch(mode=0o600)

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tarfile
 import tomllib
-from email.message import Message
 from email.parser import Parser
 from importlib import import_module
 from pathlib import Path
@@ -57,10 +56,6 @@ def wheel(built: Path) -> ZipFile:
     return ZipFile(built / f"dutycycle-{VERSION}-py3-none-any.whl")
 
 
-def metadata(wheel: ZipFile) -> Message:
-    return Parser().parsestr(wheel.read(f"{INFO}/METADATA").decode())
-
-
 def test_the_wheel_installs_four_names_and_nothing_else(wheel: ZipFile) -> None:
     assert {name.partition("/")[0] for name in wheel.namelist()} == {*FOLDERS, INFO}
 
@@ -73,7 +68,7 @@ def test_the_wheel_and_the_sdist_have_every_file(wheel: ZipFile, built: Path) ->
 
 
 def test_its_metadata(wheel: ZipFile) -> None:
-    found = metadata(wheel)
+    found = Parser().parsestr(wheel.read(f"{INFO}/METADATA").decode())
     assert (found["Name"], found["Version"], found["Requires-Python"]) == ("dutycycle", VERSION, ">=3.11")
     assert (found["License-Expression"], found["License-File"]) == ("Apache-2.0", "LICENSE")
     assert {"models", "parquet", "all"} <= set(found.get_all("Provides-Extra", []))

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import orjson
 
@@ -24,14 +23,6 @@ SLICED = "GPU-00000000-0000-4000-8000-00000000000b"
 NODE = "gpu-a"
 
 
-def pod(uid: str, name: str) -> dict[str, Any]:
-    return {
-        "metadata": {"uid": uid, "name": name, "namespace": "team", "resourceVersion": "1"},
-        "spec": {"nodeName": NODE, "containers": [{"name": "main", "image": "bert:1"}]},
-        "status": {"phase": "Running"},
-    }
-
-
 @contextmanager
 def node(folder: Path) -> Iterator[dict[str, str]]:
     """A node with two GPUs whose processes the driver does not tell, a kubelet and an API server."""
@@ -44,7 +35,13 @@ def node(folder: Path) -> Iterator[dict[str, str]]:
     kubelet.give("second", SLICED + "::1")
     with TemporaryDirectory(prefix="dc-") as short, fake_api_server() as api:
         for uid, name in (("u1", "trainer"), ("u2", "first"), ("u3", "second")):
-            api.pods.put(pod(uid, name))
+            api.pods.put(
+                {
+                    "metadata": {"uid": uid, "name": name, "namespace": "team", "resourceVersion": "1"},
+                    "spec": {"nodeName": NODE, "containers": [{"name": "main", "image": "bert:1"}]},
+                    "status": {"phase": "Running"},
+                }
+            )
         socket = Path(short) / "kubelet.sock"
         config = kubeconfig(folder, api.url)
         with kubelet_on(socket, kubelet):

@@ -123,14 +123,6 @@ def line(one: TraceRecord) -> tuple[str, str | None, bytes, int]:
     return one.topic.removeprefix(DEFAULT_PREFIX), one.key, one.payload or b"", one.ts_ms or 0
 
 
-def shuffled(lines: list[TraceRecord]) -> list[TraceRecord]:
-    """Neighbouring ticks of each node change places: out of order, within the allowed lateness."""
-    turned = list(lines)
-    for first in range(0, len(turned) - 8, 8):
-        turned[first : first + 8] = reversed(turned[first : first + 8])
-    return turned
-
-
 @pytest.fixture(scope="module")
 def settings() -> Iterator[Settings]:
     with EmbeddedBroker(all_topics(2, PREFIX)) as broker:
@@ -138,7 +130,10 @@ def settings() -> Iterator[Settings]:
 
 
 def test_the_whole_table(settings: Settings, tmp_path: Path) -> None:
-    sent = shuffled(GOOD)
+    # Neighbouring ticks of each node change places: out of order, within the allowed lateness.
+    sent = list(GOOD)
+    for first in range(0, len(sent) - 8, 8):
+        sent[first : first + 8] = reversed(sent[first : first + 8])
     expected = replayed(write_trace(tmp_path / "good.jsonl", sent), tmp_path)
     bad = [(one.topic, one.key, one.payload, START_MS) for one in BAD]
     counted = [(*one, START_MS) for one in dropped()]

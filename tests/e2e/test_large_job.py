@@ -60,15 +60,6 @@ def worker(number: int) -> list[Sent]:
     return [("pods", uid, encode(pod)), ("pod-parts", uid, encode(part))]
 
 
-def undisturbed(sent: list[Sent]) -> JobPeaks:
-    """The job's record as the same operators make it in process."""
-    pipeline = LocalPipeline(stages(load({})))
-    for offset, (topic, key, payload) in enumerate(sent):
-        pipeline.feed(ConsumerRecord(topic, 0, offset, key, payload, START_MS))
-    last = [out for out in pipeline.close() if out.topic == "job-peaks"][-1]
-    return decode(JobPeaks, last.value or b"", "job-peaks")
-
-
 def complete(engine: Engine) -> bool:
     """Whether the job is stored with all its pods, and final. Asked often, so without reading the record."""
     query = text("SELECT count(*) FROM job_peaks WHERE final AND pods = :pods")
@@ -90,7 +81,11 @@ def test_a_job_of_a_thousand_pods_is_recorded_and_printed(
     kafka: RunningBroker, topic_prefix: str, postgres_url: str, tmp_path: Path, tell: Callable[[str], None]
 ) -> None:
     sent = [one for number in range(PODS) for one in worker(number)]
-    expected = undisturbed(sent)
+    pipeline = LocalPipeline(stages(load({})))
+    for offset, (topic, key, payload) in enumerate(sent):
+        pipeline.feed(ConsumerRecord(topic, 0, offset, key, payload, START_MS))
+    last = [out for out in pipeline.close() if out.topic == "job-peaks"][-1]
+    expected = decode(JobPeaks, last.value or b"", "job-peaks")
     assert (len(expected.pods), expected.gpus_omitted, expected.final) == (PODS, PODS, True)
     env = environ(
         broker=kafka.url, topic_prefix=topic_prefix, records=postgres_url, annotations="off", partitions="2",

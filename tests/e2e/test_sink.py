@@ -126,7 +126,14 @@ def test_a_database_that_hangs_does_not_hinder_the_end(
     with running("sink", env=env, log=log) as process:
         publish(env, *pods(10))
         wait_for(env, 10, log)
-        backends = _backends(postgres)
+        found = subprocess.run(
+            ["pgrep", "-P", str(postgres._process.pid), "-f", "127.0.0.1"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        backends = [int(pid) for pid in found.stdout.split()]
+        assert backends
         for pid in backends:
             os.kill(pid, signal.SIGSTOP)
         try:
@@ -137,19 +144,6 @@ def test_a_database_that_hangs_does_not_hinder_the_end(
         finally:
             for pid in backends:
                 os.kill(pid, signal.SIGCONT)
-
-
-def _backends(postgres: Postgres) -> list[int]:
-    """The server processes that serve a client."""
-    found = subprocess.run(
-        ["pgrep", "-P", str(postgres._process.pid), "-f", "127.0.0.1"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    pids = [int(pid) for pid in found.stdout.split()]
-    assert pids
-    return pids
 
 
 def test_started_before_the_broker_it_waits_and_ends_at_once(

@@ -52,7 +52,11 @@ class Feed:
         records: list[tuple[str, str, Any]] = []
         for tick in range(ticks):
             for node, operator in self._nodes.items():
-                plain = self._sample(node, begin_ms + 1000 * (tick + 1))
+                ts_ms = begin_ms + 1000 * (tick + 1)
+                n = self._seq
+                processes = [{"pid": 1, "pod_uid": f"pod-{node}", "gpu_util_pct": n * 7 % 100}]
+                one = gpu(0, gpu_util_pct=n * 7 % 100, energy_j=1000 + 0.37 * n, processes=processes)
+                plain = nvml(n, [one], ts_ms=ts_ms, node=node, collector=node)
                 records.append(("nvml-samples", node, from_plain(NvmlSample, plain, "nvml-samples")))
                 operator.update(record("nvml-samples", node, plain, self._seq))
                 for out in operator.flush():
@@ -61,12 +65,6 @@ class Feed:
                         records.append((out.topic, node, self._parts[node]))
             self._seq += 1
         publish(self._env, records)
-
-    def _sample(self, node: str, ts_ms: int) -> dict[str, Any]:
-        n = self._seq
-        processes = [{"pid": 1, "pod_uid": f"pod-{node}", "gpu_util_pct": n * 7 % 100}]
-        one = gpu(0, gpu_util_pct=n * 7 % 100, energy_j=1000 + 0.37 * n, processes=processes)
-        return nvml(n, [one], ts_ms=ts_ms, node=node, collector=node)
 
     @property
     def expected(self) -> dict[tuple[str, str], float]:

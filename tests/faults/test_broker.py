@@ -39,17 +39,6 @@ def child() -> Iterator[int]:
     process.communicate()
 
 
-async def outages(field: Field, kafka: RunningBroker) -> None:
-    """Stop it, then kill it, and so on, for some seconds each; everybody goes on in between."""
-    for number in range(OUTAGES):
-        await field.progress()
-        await field.some_time(0, 2)
-        await asyncio.to_thread(kafka.kill if number % 2 else kafka.stop)
-        await field.some_time(1, 6)
-        await asyncio.to_thread(kafka.start)
-    await field.progress()
-
-
 def left_out(log: Path) -> int:
     """How many ticks the collector says that it left out: busy with the one before, or no answer."""
     lines = read_page(log).splitlines()
@@ -57,25 +46,6 @@ def left_out(log: Path) -> int:
     failed = [line for line in lines if line.startswith("dutycycle_collector_failed_total")]
     slow = [line for line in failed if 'reason="slow"' in line or 'reason="no_answer"' in line]
     return sum(int(float(line.split()[-1])) for line in slow)
-
-
-def assert_whole(trace: Path, slow: int) -> str:
-    """The ticks of the collector's one run are all there and in order, but for the ``slow``; in words."""
-    ticks: dict[str, list[tuple[str, int]]] = {topic: [] for topic in SAMPLES}
-    for one in read_trace(str(trace)):
-        topic = one.topic.rpartition(".")[2]
-        if one.key == NODE and topic in SAMPLES:
-            plain = orjson.loads(one.payload or b"")
-            ticks[topic].append((plain["collector"], plain["seq"]))
-    holes = 0
-    for topic, found in ticks.items():
-        assert len({collector for collector, _ in found}) == 1, topic
-        numbers = list(dict.fromkeys(seq for _, seq in found))
-        assert numbers == sorted(numbers), f"{topic}: {numbers}"
-        holes += numbers[-1] + 1 - len(numbers)
-    assert holes <= slow + 2, f"{holes} ticks are missing, {slow} were left out"  # some since that was read
-    counts = " and ".join(str(len(found)) for found in ticks.values())
-    return f"{counts} ticks of one collector in order, {holes} missing of which it left out {slow}"
 
 
 def kept(url: str) -> dict[Series, bytes]:
@@ -103,14 +73,36 @@ async def test_outages_change_nothing(
         ):
             feed = await field.feed(list(records(World(nodes=4, seconds=240, turn_s=80))), PER_S)
             await field.worker()
-            await outages(field, kafka)
+            for number in range(OUTAGES):
+                await field.progress()
+                await field.some_time(0, 2)
+                await asyncio.to_thread(kafka.kill if number % 2 else kafka.stop)
+                await field.some_time(1, 6)
+                await asyncio.to_thread(kafka.start)
+            await field.progress()
             assert feed.flows, "samples ran out before the last outage"
             await feed.finish()
             slow = await asyncio.to_thread(left_out, tmp_path / "collect.log")
             await collector.end()
             trace = tmp_path / "recorded.jsonl.zst"
             await asyncio.to_thread(dutycycle, "record", "--out", trace, "--from", "1000000000000", env=env)
-            whole = assert_whole(trace, slow)
+            # The ticks of the collector's one run are all there and in order, but for the slow ones.
+            ticks: dict[str, list[tuple[str, int]]] = {topic: [] for topic in SAMPLES}
+            for one in read_trace(str(trace)):
+                topic = one.topic.rpartition(".")[2]
+                if one.key == NODE and topic in SAMPLES:
+                    plain = orjson.loads(one.payload or b"")
+                    ticks[topic].append((plain["collector"], plain["seq"]))
+            holes = 0
+            for topic, found in ticks.items():
+                assert len({collector for collector, _ in found}) == 1, topic
+                numbers = list(dict.fromkeys(seq for _, seq in found))
+                assert numbers == sorted(numbers), f"{topic}: {numbers}"
+                holes += numbers[-1] + 1 - len(numbers)
+            # Some were left out since that was read.
+            assert holes <= slow + 2, f"{holes} ticks are missing, {slow} were left out"
+            counts = " and ".join(str(len(found)) for found in ticks.values())
+            whole = f"{counts} ticks of one collector in order, {holes} missing of which it left out {slow}"
             expected = await asyncio.to_thread(replayed, trace, tmp_path, topic_prefix)
             report = await field.judge(expected)
             wanted = {name: of[-1] for name, of in expected.items() if name[0].endswith("-peaks")}

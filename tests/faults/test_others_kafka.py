@@ -13,7 +13,6 @@ from confluent_kafka import Consumer as OtherConsumer
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource  # type: ignore[attr-defined]
 
-from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import full_name
 from dutycycle.contract.trace import TraceRecord
 from dutycycle.kafka.clients import new_admin, probe
@@ -209,7 +208,14 @@ async def test_a_quota_and_an_admins_compression_change_no_figure(
         kafka.create_topics({f"{topic_prefix}{name}": int(PARTITIONS)}, compression_type=compression)
     async with Field(kafka, topic_prefix, tmp_path, seed=8) as field:
         client = app_id(field.settings)
-        await set_quotas(field.settings, client, QUOTAS)
+        # Kafka's own tool for limits is not among the jars.
+        admin = new_admin(field.settings, "quotas")
+        await admin.start()
+        try:
+            answer = await admin._send_request(_QuotasRequest(client, QUOTAS))
+        finally:
+            await admin.close()
+        assert [entry[0] for entry in answer.entries] == [0]
         feed = await field.feed(trace, PER_S)
         await feed.finish()
         log = tmp_path / "stream.log"
@@ -225,17 +231,6 @@ def at_hour(trace: list[TraceRecord], hours: int) -> list[TraceRecord]:
     first_s = (trace[0].ts_ms or 0) // 1000
     whole = (time.time_ns() // 10**9 - first_s) // 3600 + hours
     return [shifted(record, 3600 * whole) for record in trace]
-
-
-async def set_quotas(settings: Settings, client: str, quotas: dict[str, float]) -> None:
-    """Limit a client by its id. Kafka's own tool for it is not among the jars."""
-    admin = new_admin(settings, "quotas")
-    await admin.start()
-    try:
-        answer = await admin._send_request(_QuotasRequest(client, quotas))
-    finally:
-        await admin.close()
-    assert [entry[0] for entry in answer.entries] == [0]
 
 
 def test_workers_of_one_group_have_the_same_settings(

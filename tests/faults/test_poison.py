@@ -110,22 +110,6 @@ async def everything(field: Field, topic: str) -> list[Message]:
     return found
 
 
-async def spoil_all(field: Field) -> int:
-    """Strays and stale records into every partition of every changelog; how many."""
-    count, end = 0, time.monotonic() + DEADLINE_S
-    absent = ("cuda-samples", "gpu-events")  # the world has none
-    fed = [stage for stage in stages(field.settings) if stage.source not in absent]
-    for topic in changelog_topics(field.settings, fed):
-        while not (found := await everything(field, topic)):  # until the first commit of the stage
-            assert time.monotonic() < end, f"{topic} stays empty\n{field.logs()}"
-            await field.some_time(0.1, 0.5)
-        for partition in {one.partition for one in found}:
-            some = [*strays(), *stale([one for one in found if one.partition == partition])]
-            await spoil(field, topic, partition, some)
-            count += len(some)
-    return count
-
-
 def padded(one: TraceRecord, size: int) -> TraceRecord:
     """The sample with an unknown field that makes it so many bytes long."""
     plain = orjson.loads(one.payload or b"") | {"x": ""}
@@ -210,7 +194,17 @@ async def test_poison_in_the_state(
         one = await field.worker()
         for part in (sent[: first // 2], sent[first // 2 : first]):
             await publish(field, part)
-        spoilt = await spoil_all(field)
+        spoilt, end = 0, time.monotonic() + DEADLINE_S
+        absent = ("cuda-samples", "gpu-events")  # the world has none
+        fed = [stage for stage in stages(field.settings) if stage.source not in absent]
+        for topic in changelog_topics(field.settings, fed):
+            while not (found := await everything(field, topic)):  # until the first commit of the stage
+                assert time.monotonic() < end, f"{topic} stays empty\n{field.logs()}"
+                await field.some_time(0.1, 0.5)
+            for partition in {one.partition for one in found}:
+                some = [*strays(), *stale([one for one in found if one.partition == partition])]
+                await spoil(field, topic, partition, some)
+                spoilt += len(some)
         one.kill()
         await publish(field, sent[first:last])
         await arrived(field, until_damage)

@@ -47,11 +47,6 @@ TROUBLES = [
 """Each is followed by a request that is served: trouble after trouble is waited out ever longer."""
 
 
-def played() -> list[Trouble]:
-    """For ``FakeApi.trouble``."""
-    return [one for bad in TROUBLES for one in (bad, Trouble(method=bad.method))]
-
-
 class ApiProxy(FakeApi):
     """Passes on to the real server what gets no trouble, and its answers back."""
 
@@ -89,16 +84,6 @@ async def api(kube: Kube) -> AsyncIterator[ApiProxy]:
     await proxy.stop()
 
 
-def make_pods(kube: Kube, namespace: str) -> list[Object]:
-    meta = {"namespace": namespace, "annotations": {"example.org/mine": "kept"}}
-    return [
-        kube.admin.create(
-            {"apiVersion": "v1", "kind": "Pod", "metadata": meta | {"name": f"pod-{i}"}, "spec": SPEC}
-        )
-        for i in range(PODS)
-    ]
-
-
 def peaks(things: list[Object], cpu: float, *, final: bool = False) -> list[Sent]:
     """Peaks of the pods, each with a figure that names it."""
     found: list[Sent] = []
@@ -129,11 +114,17 @@ def carry(kube: Kube, things: list[Object], cpu: float, updated: str) -> bool:
 async def test_trouble_an_absence_and_a_kill_end_in_the_right_annotations(
     kafka: RunningBroker, topic_prefix: str, kube: Kube, namespace: str, api: ApiProxy, tmp_path: Path
 ) -> None:
-    things = make_pods(kube, namespace)
+    meta = {"namespace": namespace, "annotations": {"example.org/mine": "kept"}}
+    things = [
+        kube.admin.create(
+            {"apiVersion": "v1", "kind": "Pod", "metadata": meta | {"name": f"pod-{i}"}, "spec": SPEC}
+        )
+        for i in range(PODS)
+    ]
     one: Worker = worker(kafka, topic_prefix, api, tmp_path, kube.admin.access.token)
     await make_topics(settings_of(one.env), PUBLIC)
     async with sinking(one) as process:
-        api.trouble.extend(played())
+        api.trouble.extend([one for bad in TROUBLES for one in (bad, Trouble(method=bad.method))])
         await publish(one, peaks(things, 100))
         await until(lambda: carry(kube, things, 100, "1970-01-01T00:00:10Z"))
         assert not api.trouble, "some of it was never played"

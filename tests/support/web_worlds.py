@@ -66,32 +66,29 @@ def records_of_teams(folder: Path) -> str:
 def _records_of_teams(hour_ms: int) -> bytes:
     """The file, up to this hour. It takes seconds, so it is made once."""
     with TemporaryDirectory() as folder:
-        _write_records_of_teams(f"sqlite:///{folder}/records.db", hour_ms)
+        url = f"sqlite:///{folder}/records.db"
+        write_all(derived(two_teams(hour_ms - 3 * HOUR_MS)), url, load({}, {"price_gpu_hour": "2"}))
+        store = open_store(url)
+        for back in range(_DAYS * 24, 4, -1):
+            share = 0.55 + 0.4 * math.sin(back / 4)
+            is_held = back % 24 < 17
+            gpu = GpuHour(
+                pod_uid=("pod-a", "pod-b")[back // 24 % 2] if is_held else None, gpu="GPU-gpu-a-0",
+                model="NVIDIA H200", gpu_s=3600, known_s=3600, busy_s=3600 * share if is_held else 0,
+                sm_s=1800 * share if is_held else 0, sm_known_s=3600,
+                energy_j=3600 * (90 + 500 * share * is_held),
+            )  # fmt: skip
+            at_ms = hour_ms - back * HOUR_MS
+            if back % 50 > 2:  # a gap
+                hour = UsageHour(node="gpu-a", source="nvml", hour_ms=at_ms, ts_ms=at_ms + 1, gpus=(gpu,))
+                assert store.put(rows_of(hour)) == []
+        store.close()
+        write_records(url, GpuEvent(
+            node="gpu-a", collector="c", seq=1, ts_ms=hour_ms - 30 * HOUR_MS, gpu="GPU-gpu-a-0", index=0,
+            kind="xid", code=63, severity="watch", name="Xid 63", action="look after it",
+            pods=(HitPod(uid="pod-a", namespace="ml", name="name-of-pod-a"),),
+        ))  # fmt: skip
         return Path(folder, "records.db").read_bytes()
-
-
-def _write_records_of_teams(url: str, hour_ms: int) -> None:
-    write_all(derived(two_teams(hour_ms - 3 * HOUR_MS)), url, load({}, {"price_gpu_hour": "2"}))
-    store = open_store(url)
-    for back in range(_DAYS * 24, 4, -1):
-        share = 0.55 + 0.4 * math.sin(back / 4)
-        is_held = back % 24 < 17
-        gpu = GpuHour(
-            pod_uid=("pod-a", "pod-b")[back // 24 % 2] if is_held else None, gpu="GPU-gpu-a-0",
-            model="NVIDIA H200", gpu_s=3600, known_s=3600, busy_s=3600 * share if is_held else 0,
-            sm_s=1800 * share if is_held else 0, sm_known_s=3600,
-            energy_j=3600 * (90 + 500 * share * is_held),
-        )  # fmt: skip
-        at_ms = hour_ms - back * HOUR_MS
-        if back % 50 > 2:  # a gap
-            hour = UsageHour(node="gpu-a", source="nvml", hour_ms=at_ms, ts_ms=at_ms + 1, gpus=(gpu,))
-            assert store.put(rows_of(hour)) == []
-    store.close()
-    write_records(url, GpuEvent(
-        node="gpu-a", collector="c", seq=1, ts_ms=hour_ms - 30 * HOUR_MS, gpu="GPU-gpu-a-0", index=0,
-        kind="xid", code=63, severity="watch", name="Xid 63", action="look after it",
-        pods=(HitPod(uid="pod-a", namespace="ml", name="name-of-pod-a"),),
-    ))  # fmt: skip
 
 
 def usual(records: str, gpus: int = 8, ticks: int = 120) -> WebWorld:

@@ -247,14 +247,6 @@ def test_what_was_given_is_plain(kubelet: FakeKubelet, folder: Path) -> None:
     client.close()
 
 
-def published_proto() -> str:
-    """The kubelet's own definition, from the Go module cache; skips where it is not there."""
-    found = sorted(Path.home().glob("go/pkg/mod/k8s.io/kubelet@*/pkg/apis/podresources/v1/api.proto"))
-    if not found:
-        pytest.skip("k8s.io/kubelet is not in the Go module cache: go mod download k8s.io/kubelet@latest")
-    return found[-1].read_text()
-
-
 def fields(proto: str) -> dict[tuple[str, str], str]:
     """Type and number of each field, by message and field."""
     return {
@@ -266,7 +258,10 @@ def fields(proto: str) -> dict[tuple[str, str], str]:
 
 def test_every_field_has_the_number_that_the_kubelet_gives_it() -> None:
     ours = fields((ROOT / "collectors/attribution/kubelet/api.proto").read_text())
-    theirs = fields(published_proto())
+    found = sorted(Path.home().glob("go/pkg/mod/k8s.io/kubelet@*/pkg/apis/podresources/v1/api.proto"))
+    if not found:
+        pytest.skip("k8s.io/kubelet is not in the Go module cache: go mod download k8s.io/kubelet@latest")
+    theirs = fields(found[-1].read_text())
     assert len(ours) == 17
     assert ours.items() <= theirs.items()
 

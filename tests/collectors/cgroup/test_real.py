@@ -188,12 +188,6 @@ def test_a_held_file_of_a_cgroup_that_went_is_the_new_ones(real_cgroup: RealCgro
     file.close()
 
 
-def on_a_disk(folder: Path) -> bool:
-    device = folder.stat().st_dev
-    rows = (line.split() for line in Path("/proc/diskstats").read_text().splitlines())
-    return [str(os.major(device)), str(os.minor(device))] in [row[:2] for row in rows]
-
-
 def written(group: RealCgroup) -> int:
     text = group.file("blkio.throttle.io_service_bytes", "io.stat").read_text()
     disks = disk_bytes(Path("/proc/diskstats").read_text())
@@ -202,7 +196,9 @@ def written(group: RealCgroup) -> int:
 
 
 def test_what_is_written_to_a_disk(real_cgroup: RealCgroup, tmp_path: Path) -> None:
-    if not on_a_disk(tmp_path):
+    device = tmp_path.stat().st_dev
+    rows = (line.split() for line in Path("/proc/diskstats").read_text().splitlines())
+    if [str(os.major(device)), str(os.minor(device))] not in [row[:2] for row in rows]:
         pytest.skip("the temporary folder is on no block device")
     if not any(one.controllers & {"blkio", "io"} for one in find_hierarchies("/")):
         pytest.skip("this kernel counts no I/O per cgroup")

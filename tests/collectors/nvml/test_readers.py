@@ -8,10 +8,6 @@ import pytest
 from collectors.nvml.readers import THREADS, Readers
 
 
-def double(number: int) -> int:
-    return 2 * number
-
-
 def refuse(number: int) -> int:
     raise ValueError(number)
 
@@ -19,7 +15,7 @@ def refuse(number: int) -> int:
 @pytest.mark.parametrize("count", [0, 1, 2, 3 * THREADS])
 def test_outcomes_are_in_the_order_of_the_calls(count: int) -> None:
     readers: Readers[int] = Readers()
-    calls = [partial(refuse if number == 1 else double, number) for number in range(count)]
+    calls = [partial(refuse if number == 1 else lambda number: 2 * number, number) for number in range(count)]
     for _ in range(3):
         outcomes = readers.run(calls)
         wanted = [f"ValueError({number})" if number == 1 else repr(2 * number) for number in range(count)]

@@ -16,10 +16,6 @@ def maps(*paths: str) -> str:
     return f"{line}\n{files}{line}[stack]\n{line}/dev/zero (deleted)\n"
 
 
-def found(paths: list[str], names: list[str]) -> Libraries:
-    return libraries_of(maps(*paths), lambda folder: names if folder == SITE else [])
-
-
 def frameworks(**versions: str | None) -> tuple[Package, ...]:
     return tuple(Package(name=name, version=version) for name, version in versions.items())
 
@@ -83,4 +79,4 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_what_is_loaded(case: str) -> None:
     paths, names, expected = CASES[case]
-    assert found(paths, names) == expected
+    assert libraries_of(maps(*paths), lambda folder: names if folder == SITE else []) == expected

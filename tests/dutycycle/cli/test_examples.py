@@ -104,16 +104,6 @@ def placed(example: str, port: int, request: pytest.FixtureRequest) -> str:
     return example.replace("0.0.0.0:6443", f"127.0.0.1:{free_port()}").replace("127.0.0.1:19470", f":{port}")
 
 
-def on_cluster(example: str, folder: Path, request: pytest.FixtureRequest) -> tuple[str, dict[str, str]]:
-    kube: Kube = request.getfixturevalue("kube")
-    namespace: str = request.getfixturevalue("namespace")
-    annotate(kube, namespace)
-    install(folder / "bin")
-    (folder / "bin/kubectl").symlink_to(kube.programs.kubectl)
-    here = example.replace("-n research", f"-n {namespace}").replace("team-a", namespace)
-    return here, {"KUBECONFIG": str(kube.admin.kubeconfig)}
-
-
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_it_works(example: str, folder: Path, request: pytest.FixtureRequest) -> None:
     if example in ELSEWHERE:
@@ -122,11 +112,20 @@ def test_it_works(example: str, folder: Path, request: pytest.FixtureRequest) ->
     for one in PROGRAMS:
         if one in example.split():
             program(one)
-    remove_output(example.split(), folder)
+    # What the example writes may be there, as others read it.
+    words = example.split()
+    out = folder / words[words.index("--out") + 1] if "--out" in words else folder / "nothing"
+    if out.is_dir():
+        shutil.rmtree(out)
+    out.unlink(missing_ok=True)
     port = free_port()
     line, more = placed(example, port, request), dict[str, str]()
     if " adapter " in line:
-        certificate(folder)
+        subprocess.run(
+            [program("openssl"), "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=adapter",
+             "-keyout", "tls.key", "-out", "tls.crt"],
+            cwd=folder, check=True, capture_output=True,
+        )  # fmt: skip
     if " webhook " in line:
         (folder / "policy.toml").write_text("stretch = 4.0\n")
     on_kube = (
@@ -134,7 +133,13 @@ def test_it_works(example: str, folder: Path, request: pytest.FixtureRequest) ->
         *(f"dutycycle {name}" for name in ("remove", "adapter", "webhook", "trial", "cull")),
     )
     if line.startswith(on_kube):
-        line, more = on_cluster(line, folder, request)
+        kube: Kube = request.getfixturevalue("kube")
+        namespace: str = request.getfixturevalue("namespace")
+        annotate(kube, namespace)
+        install(folder / "bin")
+        (folder / "bin/kubectl").symlink_to(kube.programs.kubectl)
+        here = line.replace("-n research", f"-n {namespace}").replace("team-a", namespace)
+        line, more = here, {"KUBECONFIG": str(kube.admin.kubeconfig)}
     env = environ_of(folder, listen=f"127.0.0.1:{port}") | more
     if is_service(example):
         return serves(line, folder, env, port)
@@ -143,14 +148,6 @@ def test_it_works(example: str, folder: Path, request: pytest.FixtureRequest) ->
         with started("dutycycle collect --broker " + request.getfixturevalue("broker"), folder, env, port):
             return ends_well(line, folder, env)
     return ends_well(line, folder, env)
-
-
-def remove_output(words: list[str], folder: Path) -> None:
-    """What the example writes may be there, as others read it."""
-    out = folder / words[words.index("--out") + 1] if "--out" in words else folder / "nothing"
-    if out.is_dir():
-        shutil.rmtree(out)
-    out.unlink(missing_ok=True)
 
 
 def is_service(example: str) -> bool:
@@ -206,11 +203,3 @@ class started:  # noqa: N801 - a context manager
                 return bool(page.status == 200)
         except (urllib.error.URLError, ConnectionError):
             return False
-
-
-def certificate(folder: Path) -> None:
-    subprocess.run(
-        [program("openssl"), "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=adapter",
-         "-keyout", "tls.key", "-out", "tls.crt"],
-        cwd=folder, check=True, capture_output=True,
-    )  # fmt: skip

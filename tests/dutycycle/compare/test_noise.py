@@ -24,17 +24,13 @@ def steps(chance: np.random.Generator, level: float = 90.0) -> Floats:
     return values
 
 
-def white(chance: np.random.Generator) -> Floats:
-    return chance.normal(50, 10, TICKS)
-
-
 def measure(values: Floats, period: float | None = None) -> Measure:
     return Measure(float(values.mean()), error_of_mean(blocks_of(values, period)))
 
 
 def test_the_error_is_that_of_many_runs() -> None:
     chance = np.random.default_rng(1)
-    found = [measure(white(chance)) for _ in range(RUNS)]
+    found = [measure(chance.normal(50, 10, TICKS)) for _ in range(RUNS)]
     spread = np.std([one.value for one in found])
     assert np.median([one.error or 0 for one in found]) == pytest.approx(spread, rel=0.15)
 

@@ -3,7 +3,6 @@
 import csv
 import json
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
@@ -41,10 +40,6 @@ def rows(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def results(out: Path) -> dict[str, dict[str, Any]]:
-    return {path.parent.name: orjson.loads(path.read_bytes()) for path in out.glob("runs/*/run.json")}
-
-
 def contents(out: Path) -> dict[str, bytes]:
     return {str(path.relative_to(out)): path.read_bytes() for path in out.rglob("*") if path.is_file()}
 
@@ -68,7 +63,7 @@ def test_a_sweep_is_scored_resumed_and_repeated(trace: Path, truth: Path, tmp_pa
     assert "cycle_f1" in done.stdout
     assert {float(one["horizon_s"]) for one in rows(out / "forecasts.csv")} == {5.0}
 
-    found = results(out)
+    found = {path.parent.name: orjson.loads(path.read_bytes()) for path in out.glob("runs/*/run.json")}
     assert len(found) == 2
     for one in found.values():
         assert one["settings"]["trends.horizons"] == [5.0]

@@ -131,17 +131,14 @@ def test_unknown_gpus_are_counted_and_named() -> None:
     assert of_pod(found).gpus == 3
 
 
-def large_job(pods: int, omitted: int, metrics: dict[str, Peak]) -> dict[str, Any]:
-    """What the sink writes on a job whose record has no GPU of its own for any pod."""
-    job = JobRef(api_version="batch/v1", kind="Job", name="bert", uid="u")
-    every = {f"w-{number}": PodOfJob(node="a", metrics=metrics, gpus={}) for number in range(pods)}
-    record = JobPeaks(job=job, first_ms=1, last_ms=2, final=False, metrics=metrics, pods=every)
-    value = annotations(job_values(record) | {"pods_omitted": omitted, "pods_summary": job_summary(record)})
-    return ours(value, "dutycycle.io")
-
-
 def test_pods_of_a_large_job_have_figures_without_their_gpus() -> None:
-    found = large_job(2, 0, peaks(gpu_util_pct=90, gpu_mem_used_bytes=1e9, cpu_util_pct=5))
+    # What the sink writes on a job whose record has no GPU of its own for any pod.
+    metrics = peaks(gpu_util_pct=90, gpu_mem_used_bytes=1e9, cpu_util_pct=5)
+    job = JobRef(api_version="batch/v1", kind="Job", name="bert", uid="u")
+    every = {f"w-{number}": PodOfJob(node="a", metrics=metrics, gpus={}) for number in range(2)}
+    record = JobPeaks(job=job, first_ms=1, last_ms=2, final=False, metrics=metrics, pods=every)
+    value = annotations(job_values(record) | {"pods_omitted": 0, "pods_summary": job_summary(record)})
+    found = ours(value, "dutycycle.io")
     first, _ = of_job(found)
     assert first.usage == MaxUsage(gpu_pct=90, gpu_mem_mb=1000, cpu_pct=5, cpu_p95_pct=3.75)
     assert first.gpus == {}

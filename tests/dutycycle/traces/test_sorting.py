@@ -8,14 +8,10 @@ from dutycycle.contract.trace import TraceRecord
 from dutycycle.traces.sorting import Sorting
 
 
-def record(topic: str, ts_ms: int, offset: int) -> TraceRecord:
-    return TraceRecord(topic=f"t.{topic}", key="a", payload=b"{}", offset=offset, ts_ms=ts_ms)
-
-
 @pytest.mark.parametrize(("run_bytes", "runs"), [(1, 89), (20, 9), (1_000_000, 1)])
 def test_the_order_is_that_of_time_then_of_topics(tmp_path: Path, run_bytes: int, runs: int) -> None:
     expected = [
-        record(topic, ts_ms, 2 * ts_ms + copy)
+        TraceRecord(topic=f"t.{topic}", key="a", payload=b"{}", offset=2 * ts_ms + copy, ts_ms=ts_ms)
         for ts_ms in range(1, 12)
         for topic in ("pods", "nvml-samples", "cgroup-samples", "cuda-samples")
         for copy in range(2)

@@ -15,7 +15,6 @@ import yaml
 from aiohttp.test_utils import TestServer
 
 from dutycycle.contract.records.health import GpuHealth, NodeHealth
-from dutycycle.contract.settings.groups import Settings
 from dutycycle.kube.templates import template_of
 from dutycycle.telemetry.events import EXTENDER, Telemetry
 from sinks.scheduling import questions
@@ -36,19 +35,6 @@ from tests.support.waiting import wait_until
 pytestmark = [pytest.mark.kafka, pytest.mark.kube]
 FREE_GIB = {"node-0": 30, "node-1": 80, "node-2": 10}
 """Of the GPU of each node, which nobody has asked for: the stock scheduler takes them for alike."""
-
-
-async def publish(settings: Settings, namespace: str) -> None:
-    """What collectors and streams say: how much memory is free, and that a pod like ours used 40 GiB."""
-    await make_topics(settings, ["nvml-samples", "cgroup-samples", "pods", "insights", "cycles", "pod-peaks"])
-    now_ms = round(time.time() * 1000)
-    made = template_of(gpu_pod(namespace, "any")["spec"])
-    old = pod("old", namespace=namespace, program=made.program, template=made.template)
-    records = [
-        ("nvml-samples", node, nvml(gpu(used=(80 - free) * GIB), node=node, ts_ms=now_ms))
-        for node, free in FREE_GIB.items()
-    ]
-    await send(settings, [*records, ("pod-peaks", "old", peaks(old, 40))], now_ms)
 
 
 def someone_of(kube: Kube, namespace: str, folder: Path) -> KubectlUser:
@@ -126,7 +112,16 @@ async def test_pods_go_where_there_is_room_and_on_without_the_extender(
         extender_client_ca=files["client-tls/ca.crt"],
         annotation_interval="1s", records=f"sqlite:///{tmp_path}/records.db",
     ) | {"KUBECONFIG": str(kube.admin.kubeconfig)}  # fmt: skip
-    await publish(settings_of(env), namespace)
+    settings = settings_of(env)
+    await make_topics(settings, ["nvml-samples", "cgroup-samples", "pods", "insights", "cycles", "pod-peaks"])
+    now_ms = round(time.time() * 1000)
+    made = template_of(gpu_pod(namespace, "any")["spec"])
+    old = pod("old", namespace=namespace, program=made.program, template=made.template)
+    records = [
+        ("nvml-samples", node, nvml(gpu(used=(80 - free) * GIB), node=node, ts_ms=now_ms))
+        for node, free in FREE_GIB.items()
+    ]
+    await send(settings, [*records, ("pod-peaks", "old", peaks(old, 40))], now_ms)
     extender = {
         "urlPrefix": f"https://127.0.0.1:{port}", "filterVerb": "filter", "prioritizeVerb": "prioritize",
         "weight": 10, "nodeCacheCapable": True, "ignorable": True, "httpTimeout": "1s",

@@ -77,7 +77,14 @@ class Nodes(threading.Thread):
                 ("nvml-samples", node, nvml(gpu(used=(80 - free) * GIB), node=node, ts_ms=now_ms))
                 for node, free in FREE_GIB.items()
             ]
-            ending = self._to_end()
+            pods = self._kube.admin.request("GET", "/api/v1/namespaces/default/pods")["items"]
+            ending = [
+                {"apiVersion": "v1", "kind": "Pod"} | one
+                for one in pods
+                if one["spec"].get("nodeName")
+                and one["status"]["phase"] == "Pending"
+                and not one["metadata"]["name"].startswith(self.running)
+            ]
             found += [("pod-peaks", one["metadata"]["uid"], _peaks(one)) for one in ending]
             for topic, key, record in found:
                 name = full_name(self.settings.topic_prefix, topic)
@@ -86,16 +93,6 @@ class Nodes(threading.Thread):
                 self._kube.admin.patch(one, {"status": {"phase": "Succeeded"}}, "status")
             await asyncio.sleep(0.5)
         await producer.stop()
-
-    def _to_end(self) -> list[Object]:
-        pods = self._kube.admin.request("GET", "/api/v1/namespaces/default/pods")["items"]
-        return [
-            {"apiVersion": "v1", "kind": "Pod"} | one
-            for one in pods
-            if one["spec"].get("nodeName")
-            and one["status"]["phase"] == "Pending"
-            and not one["metadata"]["name"].startswith(self.running)
-        ]
 
 
 def _peaks(one: Object) -> VersionedRecord:
@@ -155,7 +152,9 @@ def test_the_page_from_its_beginning_to_its_end(
             scheduler = Scheduler(kube, tmp_path, [extender])
             controllers = Controllers(kube, tmp_path, JOBS)
             try:
-                first, trial, last = _steps()
+                found = steps(PAGE)
+                (at,) = (place for place, one in enumerate(found) if "/trial=" in one.commands)
+                first, trial, last = found[:at], [found[at]], found[at + 1 :]
                 _follow(first, person, scheduler)
                 nodes.running = "train-3-trial"
                 kube.admin.kubectl("wait", "--for=condition=complete", "job/train-3", "--timeout=120s")
@@ -171,13 +170,6 @@ def test_the_page_from_its_beginning_to_its_end(
                 scheduler.stop()
     finally:
         nodes.stop()
-
-
-def _steps() -> tuple[list[Step], list[Step], list[Step]]:
-    """Until the trial, the trial, and what comes after it."""
-    found = steps(PAGE)
-    (at,) = (place for place, one in enumerate(found) if "/trial=" in one.commands)
-    return found[:at], [found[at]], found[at + 1 :]
 
 
 def _add_second_choice(kube: Kube, name: str, gpus: int) -> None:

@@ -3,7 +3,6 @@
 from bench.generators_jobs import pod
 from dutycycle.contract.codec import decode
 from dutycycle.contract.records.parts import PodInsight
-from dutycycle.contract.records.pods import Pod
 from sinks.annotations.core.schedule import WritePolicy
 from tests.streams.operators.workload.test_insights import STAGES, parts, run, sent
 from tests.support.fakes.api_server import NODE, POD, FakeApi, written
@@ -16,19 +15,6 @@ SPANS_OF_A_MINUTE = 6
 MAXIMA = {"gpu_util_pct": 90.0}
 
 
-def insights_of_a_minute(who: Pod) -> list[PodInsight]:
-    """What the streams send of a pod in its sixth minute, in which nothing changes."""
-    of = parts(pod("saturated", 2000), uid=who.uid, asks=who)
-    operator = STAGES["insights"].build(who.uid, None)
-    run(operator, of["pods"])
-    spans = list(zip(of["nvml"], of["cgroup"], strict=True))
-    for span in spans[: 5 * SPANS_OF_A_MINUTE]:
-        run(operator, span)
-    minute = [out for span in spans[30 : 30 + SPANS_OF_A_MINUTE] for out in run(operator, span)]
-    assert sent(minute, "insights") == []
-    return [decode(PodInsight, one.value or b"", one.topic) for one in sent(minute, "pod-insights")]
-
-
 async def test_after_a_removal_a_new_sink_writes_all_of_it_again(api: FakeApi) -> None:
     api.add(NODE, "n")
     who = made.pod("uid-1", name="name-uid-1")
@@ -38,7 +24,17 @@ async def test_after_a_removal_a_new_sink_writes_all_of_it_again(api: FakeApi) -
         tick = sample(K80)
         part = node_part(cyclic=True, period_s=13.2, maxima=MAXIMA)
         await work.take(tick, part, made.pod_peaks("uid-1", {"name": who.name}))
-        for insight in insights_of_a_minute(who):
+        of = parts(pod("saturated", 2000), uid=who.uid, asks=who)
+        operator = STAGES["insights"].build(who.uid, None)
+        run(operator, of["pods"])
+        spans = list(zip(of["nvml"], of["cgroup"], strict=True))
+        for span in spans[: 5 * SPANS_OF_A_MINUTE]:
+            run(operator, span)
+        minute = [out for span in spans[30 : 30 + SPANS_OF_A_MINUTE] for out in run(operator, span)]
+        assert sent(minute, "insights") == []
+        for insight in [
+            decode(PodInsight, one.value or b"", one.topic) for one in sent(minute, "pod-insights")
+        ]:
             await work.take(insight)
         await work.written()
     of_node, of_pod = written(api, NODE)["gpu-1"], written(api, path)

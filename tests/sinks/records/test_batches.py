@@ -15,7 +15,7 @@ from sqlalchemy import Text, cast, create_engine, event, select
 from dutycycle.contract.catalogue import PEAK_COLUMNS
 from dutycycle.contract.records.derived import PodPeaks
 from sinks.records.query import job_peaks, pod_peaks
-from sinks.records.rows import SqlRow, job_row, pod_row
+from sinks.records.rows import job_row, pod_row
 from sinks.records.store import RecordsStore, json_arrays
 from sinks.records.tables.columns import Document
 from sinks.records.tables.schema import TABLES
@@ -79,19 +79,6 @@ def test_arrays_have_every_row_once_and_in_order(sizes: list[int], most: int) ->
     assert all(sum(one) + other[0] > most for one, other in pairwise(lengths))
 
 
-def stored(url: str, row: SqlRow) -> dict[str, Any]:
-    """A row as it lies there, by column."""
-    engine = create_engine(url)
-    columns = [
-        cast(one, Text).label(one.name) if isinstance(one.type, Document) else one
-        for one in TABLES[row.table].c
-    ]
-    with engine.connect() as connection:
-        [found] = connection.execute(select(*columns)).mappings().all()
-    engine.dispose()
-    return read(dict(found))
-
-
 def read(values: dict[str, Any]) -> dict[str, Any]:
     """A row whose documents are read: jsonb has its own order of keys, and its own way to write a number."""
     return values | {name: orjson.loads(values[name]) for name in ("record", "labels") if name in values}
@@ -120,7 +107,15 @@ def test_every_value_is_stored_exactly(records_url: str, again: bool) -> None:
     for row in (pod_row(pod), job_row(job)):
         assert store.put([row]) == []
         assert set(row.values) == set(TABLES[row.table].c.keys())
-        assert stored(records_url, row) == read(row.values)
+        engine = create_engine(records_url)
+        columns = [
+            cast(one, Text).label(one.name) if isinstance(one.type, Document) else one
+            for one in TABLES[row.table].c
+        ]
+        with engine.connect() as connection:
+            [found] = connection.execute(select(*columns)).mappings().all()
+        engine.dispose()
+        assert read(dict(found)) == read(row.values)
     store.close()
 
 

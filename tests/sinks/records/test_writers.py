@@ -159,7 +159,7 @@ async def test_no_connection_left_is_waited_for(postgres: Postgres) -> None:
             with psycopg.connect(dsn(admin), autocommit=True) as thief:
                 work.sink._store.close()
                 await until(lambda: _taken(thief, limited))
-                with _slot(limited):
+                with psycopg.connect(dsn(limited)):
                     await work.take(made.pod_peaks("uid-1"))
                     await until(lambda: rig.count("write_retried") >= 2)
                     assert ("sink_away", "records") in rig.telemetry.conditions
@@ -174,11 +174,6 @@ def _taken(connection: "psycopg.Connection[Any]", url: str) -> bool:
     """Whether the role has no session left."""
     found = connection.execute("SELECT count(*) FROM pg_stat_activity WHERE usename = 'limited'").fetchone()
     return found == (0,)
-
-
-def _slot(url: str) -> "psycopg.Connection[Any]":
-    """The only connection that the role may have."""
-    return psycopg.connect(dsn(url))
 
 
 async def test_one_row_that_is_refused_becomes_a_dead_letter_and_those_beside_it_are_stored(

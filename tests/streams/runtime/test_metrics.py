@@ -8,7 +8,7 @@ from dutycycle.contract.log import ConsumerRecord
 from dutycycle.telemetry.events import SAMPLE_DUPLICATE, SAMPLE_LATE
 from dutycycle.telemetry.metrics import RECORDS_TAKEN, RECORDS_USED
 from streams.app import pause_s
-from streams.operators.base import CountedEvent, Emission, Operator, Snapshot
+from streams.operators.base import CountedEvent, Emission
 from tests.support.fakes.broker import Broker
 from tests.support.metrics import metric_value
 from tests.support.streams.port import Worker, record
@@ -25,10 +25,6 @@ class Noticing(Counter):
         return [*emissions, CountedEvent(names[number])] if number in names else emissions
 
 
-def build(key: str, snapshot: Snapshot | None) -> Operator:
-    return Noticing(key, snapshot)
-
-
 @pytest.mark.parametrize(
     ("records", "taken", "used"),
     [
@@ -41,7 +37,7 @@ def build(key: str, snapshot: Snapshot | None) -> Operator:
     ],
 )
 async def test_what_was_taken_and_what_counts(records: list[ConsumerRecord], taken: int, used: int) -> None:
-    worker = Worker(Broker(), stage=replace(STAGE, build=build))
+    worker = Worker(Broker(), stage=replace(STAGE, build=Noticing))
     for commits in range(2):
         assert metric_value(worker.telemetry, RECORDS_TAKEN, topic=SOURCE) == taken * commits
         assert metric_value(worker.telemetry, RECORDS_USED, topic=SOURCE) == used * commits

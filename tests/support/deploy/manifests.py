@@ -129,15 +129,12 @@ def objects(text: str) -> list[Object]:
     return [one for one in yaml.load_all(text, Loader=yaml.CSafeLoader) if one]  # ten times as fast
 
 
-def key(thing: Object) -> Key:
-    """What names an object within the cluster."""
-    return thing["kind"], thing["metadata"].get("namespace", ""), thing["metadata"]["name"]
-
-
 def by_key(things: Iterable[Object]) -> dict[Key, Object]:
     """Each once, or the test fails."""
     every = list(things)
-    found = {key(one): one for one in every}
+    found = {
+        (one["kind"], one["metadata"].get("namespace", ""), one["metadata"]["name"]): one for one in every
+    }
     assert len(found) == len(every), "an object is there twice"
     return found
 

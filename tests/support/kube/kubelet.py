@@ -176,22 +176,19 @@ class ProcessKubelet:
         policy = pod["spec"]["restartPolicy"]
         again = policy == "Always" or (policy == "OnFailure" and code)
         if again and not pod["metadata"].get("deletionTimestamp"):
-            self._restart(pod, run, code)
+            container, now = pod["spec"]["containers"][0], time.monotonic()
+            if not run.restart_at:
+                run.restart_at = now + _RESTART_S
+                waiting = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off restarting"}}
+                status = pod_status("Running", container, waiting, run.cgroup.container_id, run.restarts + 1)
+                status["containerStatuses"][0]["lastState"] = _terminated(run, code)
+                self._say(pod, status)
+            elif now > run.restart_at:
+                self._end(pod["metadata"]["uid"])
+                self._start(pod, run.restarts + 1)
             return
         self._say_ended(pod, run, code)
         self._end(pod["metadata"]["uid"])
-
-    def _restart(self, pod: Object, run: _Run, code: int) -> None:
-        container, now = pod["spec"]["containers"][0], time.monotonic()
-        if not run.restart_at:
-            run.restart_at = now + _RESTART_S
-            waiting = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off restarting"}}
-            status = pod_status("Running", container, waiting, run.cgroup.container_id, run.restarts + 1)
-            status["containerStatuses"][0]["lastState"] = _terminated(run, code)
-            self._say(pod, status)
-        elif now > run.restart_at:
-            self._end(pod["metadata"]["uid"])
-            self._start(pod, run.restarts + 1)
 
     def _delete(self, pod: Object, run: _Run | None) -> None:
         """SIGTERM, and SIGKILL when its time is over; then the pod is gone."""

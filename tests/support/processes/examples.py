@@ -60,19 +60,6 @@ def write_files(folder: Path) -> None:
     assert main(["replay", str(day), "--out", str(folder / "tables"), "--format", "parquet"]) == 0
     (folder / "train.py").write_text(PROGRAM)
     (folder / "job.yaml").write_text(JOB)
-    _write_logs(folder)
-    write_export(waits_for_data(), folder / "report1.sqlite")
-    write_trace(waits_for_data(), folder / "rank0.pt.trace.json.gz")
-    for place in (".local/share/bash-completion/completions", ".zfunc", ".config/fish/completions"):
-        (folder / place).mkdir(parents=True)
-
-
-def _labelled(pod: TraceRecord) -> TraceRecord:
-    """With a team."""
-    return replace(pod, payload=orjson.dumps(orjson.loads(pod.payload or b"") | {"labels": {"team": "nlp"}}))
-
-
-def _write_logs(folder: Path) -> None:
     start = datetime(2026, 11, 20, 10, tzinfo=UTC)
     moments = [start + timedelta(seconds=second) for second in range(60)]
     rows = [f"{one:%Y/%m/%d %H:%M:%S}.000, 0, 90 %, 250.5 W" for one in moments]
@@ -84,6 +71,15 @@ def _write_logs(folder: Path) -> None:
     start_s = start.timestamp()
     measured = [stats(start_s + second, {"gpu.0.gpu": 90.0}) for second in range(0, 60, 10)]
     write_run(folder / "run-ab12cd34.wandb", [run(start_s), *measured])
+    write_export(waits_for_data(), folder / "report1.sqlite")
+    write_trace(waits_for_data(), folder / "rank0.pt.trace.json.gz")
+    for place in (".local/share/bash-completion/completions", ".zfunc", ".config/fish/completions"):
+        (folder / place).mkdir(parents=True)
+
+
+def _labelled(pod: TraceRecord) -> TraceRecord:
+    """With a team."""
+    return replace(pod, payload=orjson.dumps(orjson.loads(pod.payload or b"") | {"labels": {"team": "nlp"}}))
 
 
 @contextmanager

@@ -36,7 +36,21 @@ class Postgres:
         self._password = secrets.token_hex(16)
         self.port = free_port()
         self._databases = 0
-        self._initialise(programs / "initdb")
+        initdb = programs / "initdb"
+        password_file = self._folder / "password"
+        password_file.write_text(self._password)
+        options = ["--username", _USER, "--pwfile", str(password_file), "--auth", "scram-sha-256"]
+        encoding = ["--encoding", "UTF8", "--locale", "C", "--no-sync"]
+        done = subprocess.run(
+            [initdb, "--pgdata", self._folder / "data", *options, *encoding],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=self._folder,
+            **(self._account.arguments() if self._account else {}),
+        )
+        if done.returncode:
+            raise RuntimeError(f"initdb failed: {done.stdout}{done.stderr}")
         self._command = self._server_command(programs / "postgres")
         self._process = self._started()
 
@@ -65,22 +79,6 @@ class Postgres:
         """End it, and remove its data."""
         self._process.stop()
         shutil.rmtree(self._folder, ignore_errors=True)
-
-    def _initialise(self, initdb: Path) -> None:
-        password_file = self._folder / "password"
-        password_file.write_text(self._password)
-        options = ["--username", _USER, "--pwfile", str(password_file), "--auth", "scram-sha-256"]
-        encoding = ["--encoding", "UTF8", "--locale", "C", "--no-sync"]
-        done = subprocess.run(
-            [initdb, "--pgdata", self._folder / "data", *options, *encoding],
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=self._folder,
-            **(self._account.arguments() if self._account else {}),
-        )
-        if done.returncode:
-            raise RuntimeError(f"initdb failed: {done.stdout}{done.stderr}")
 
     def _server_command(self, program: Path) -> list[str | Path]:
         settings = {

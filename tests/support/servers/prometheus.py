@@ -50,7 +50,18 @@ class Prometheus:
         file.write_text(yaml.safe_dump(config))
         check("config", file)
         if history is not None:
-            _create_blocks(folder, history)
+            text = folder / "history.txt"
+            text.write_text(history)
+            command = [
+                program("promtool"),
+                "tsdb",
+                "create-blocks-from",
+                "openmetrics",
+                str(text),
+                str(folder / "data"),
+            ]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stdout + done.stderr
         self._folder, self._config = folder, file
         self._port = free_port()
         self.url = f"{'https' if certificates else 'http'}://127.0.0.1:{self._port}"
@@ -109,21 +120,6 @@ def _secured(folder: Path, certificates: Certificates) -> Path:
     tls = {"cert_file": str(certificates.server), "key_file": str(certificates.server)}
     file.write_text(yaml.safe_dump({"tls_server_config": tls, "basic_auth_users": {USER: _PASSWORD_HASH}}))
     return file
-
-
-def _create_blocks(folder: Path, history: str) -> None:
-    text = folder / "history.txt"
-    text.write_text(history)
-    command = [
-        program("promtool"),
-        "tsdb",
-        "create-blocks-from",
-        "openmetrics",
-        str(text),
-        str(folder / "data"),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def scrape(targets: Sequence[str], interval_s: float = 1) -> dict[str, Any]:

@@ -66,40 +66,31 @@ class Field:
         began = self._nursery.loop.time()
         for moment, _, kind, dice in sorted(moments, key=lambda one: one[:3]):
             await asyncio.sleep(max(0.0, began + moment - self._nursery.loop.time()))
-            self._happen(kind, dice)
-
-    def _happen(self, kind: str, dice: Random) -> None:
-        alive = [worker for worker in self.workers if worker.alive]
-        if kind == "compact":
-            self._compact(dice)
-        elif alive:
-            worker = dice.choice(alive)
-            self._nursery.spawn(self._befalls(worker, kind, dice))
+            alive = [worker for worker in self.workers if worker.alive]
+            if kind == "compact":
+                now_s = self._nursery.loop.time()
+                lag_s, retention_s = (LAG_S, RETENTION_S) if self._plan.has_zombies() else (0.0, 0.0)
+                for (stage, number), changelog in sorted(self._broker.changelogs.items()):
+                    upto = dice.randint(0, max(0, changelog.closed(now_s - lag_s)))
+                    purge_until_s = now_s - retention_s if dice.random() < 0.5 else -1.0
+                    gone = changelog.compact(upto, purge_until_s=purge_until_s)
+                    self._trace.say("broker", f"compaction of {stage}-{number}: {gone} gone")
+            elif alive:
+                worker = dice.choice(alive)
+                self._nursery.spawn(self._befalls(worker, kind, dice))
 
     async def _befalls(self, worker: Worker, kind: str, dice: Random) -> None:
         if kind in _ABRUPT and dice.random() < 0.7:
-            await self._in_the_midst(worker, dice)
+            # Wait, not for ever, until it has some states on the wire: that is where it hurts.
+            storing = worker.process.storing
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_MIDST_S):
+                    for _ in range(dice.randint(1, 5)):
+                        storing.clear()
+                        await storing.wait()
         if worker.alive:
             self._trace.say(worker.name, f"fault: {kind}")
             getattr(self, f"_{kind}")(worker, dice)
-
-    async def _in_the_midst(self, worker: Worker, dice: Random) -> None:
-        """Wait, not for ever, until it has some states on the wire: that is where it hurts."""
-        storing = worker.process.storing
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_MIDST_S):
-                for _ in range(dice.randint(1, 5)):
-                    storing.clear()
-                    await storing.wait()
-
-    def _compact(self, dice: Random) -> None:
-        now_s = self._nursery.loop.time()
-        lag_s, retention_s = (LAG_S, RETENTION_S) if self._plan.has_zombies() else (0.0, 0.0)
-        for (stage, number), changelog in sorted(self._broker.changelogs.items()):
-            upto = dice.randint(0, max(0, changelog.closed(now_s - lag_s)))
-            purge_until_s = now_s - retention_s if dice.random() < 0.5 else -1.0
-            gone = changelog.compact(upto, purge_until_s=purge_until_s)
-            self._trace.say("broker", f"compaction of {stage}-{number}: {gone} gone")
 
     def compact_all(self) -> None:
         """Much later: everything is compacted that can be, but no tombstone is purged."""

@@ -34,16 +34,7 @@ class SimulatedPort(BrokerPort):
     async def _send(
         self, kind: str, topic: str, partition: int, land: Callable[[], object]
     ) -> "asyncio.Future[object]":
-        await self._room()
-        if kind != "output":
-            self._process.storing.set()
-        place = TopicPartition(topic, partition)
-        if place not in self._wires:
-            self._wires[place] = Wire(self._process)
-        return self._wires[place].send(land)
-
-    async def _room(self) -> None:
-        """Now and then the line is full; now and then nothing leaves at all."""
+        # Now and then the line is full; now and then nothing leaves at all.
         dice = self._process.dice
         if dice.random() < 0.05:
             await self._process.pause(delay_s(dice))
@@ -51,6 +42,12 @@ class SimulatedPort(BrokerPort):
         if self._process.sends_fail and dice.random() < 0.3:
             self._process.sends_fail -= 1
             raise SendFailedError("did not leave")
+        if kind != "output":
+            self._process.storing.set()
+        place = TopicPartition(topic, partition)
+        if place not in self._wires:
+            self._wires[place] = Wire(self._process)
+        return self._wires[place].send(land)
 
     async def is_sole_writer(self, stage: str) -> bool | None:
         await self._process.pause(delay_s(self._process.dice))

@@ -92,7 +92,10 @@ class _Run:
         disturbing = self._nursery.spawn(self._field.disturb(seconds))
         await self._append(sent)
         await disturbing
-        await self._drained()
+        deadline = self._nursery.loop.time() + _PATIENCE_S
+        while not self._broker.drained():
+            assert self._nursery.loop.time() < deadline, f"not done after {_PATIENCE_S:g} s of quiet"
+            await asyncio.sleep(0.5)
         zombies = self._plan.has_zombies()
         if zombies:
             await asyncio.sleep(_CALM_S)  # whoever noticed that others wrote has put it right by then
@@ -110,12 +113,6 @@ class _Run:
                 self._broker.leave_hole(one.topic, one.key, dice.randint(1, 3))
             self._trace.say("feed", f"{one.topic} {one.key}: {(one.value or b'')[:60]!r}")
             self._broker.append(one.topic, one.key, one.value, one.ts_ms)
-
-    async def _drained(self) -> None:
-        deadline = self._nursery.loop.time() + _PATIENCE_S
-        while not self._broker.drained():
-            assert self._nursery.loop.time() < deadline, f"not done after {_PATIENCE_S:g} s of quiet"
-            await asyncio.sleep(0.5)
 
 
 @contextmanager

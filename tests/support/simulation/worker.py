@@ -172,17 +172,14 @@ class Worker:
     async def commit_offsets(self) -> None:
         """Tell the group what is done, as far as it listens; one request at a time."""
         async with self._committing:
-            await self._commit_offsets()
-
-    async def _commit_offsets(self) -> None:
-        done, generation = dict(self.port.done), self.generation
-        await self.process.pause(delay_s(self.process.dice))
-        if done and not self._group.fenced(self, generation):
-            for place, offset in done.items():
-                if self._broker.committed.get(place) != offset:
-                    self._trace.say(self.name, f"commits {place[0]}-{place[1]} to {offset}")
-                self._broker.commit(place, offset)
-                self.port.mine[place] = offset
+            done, generation = dict(self.port.done), self.generation
+            await self.process.pause(delay_s(self.process.dice))
+            if done and not self._group.fenced(self, generation):
+                for place, offset in done.items():
+                    if self._broker.committed.get(place) != offset:
+                        self._trace.say(self.name, f"commits {place[0]}-{place[1]} to {offset}")
+                    self._broker.commit(place, offset)
+                    self.port.mine[place] = offset
 
     async def revoke(self) -> None:
         """Hand in what was assigned."""

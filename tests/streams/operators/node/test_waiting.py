@@ -41,18 +41,6 @@ def measured(at: int, seq: int, chance: random.Random) -> dict[str, Any]:
     return fields
 
 
-def samples(chance: random.Random) -> list[dict[str, Any]]:
-    """GPUs and processes that come and go, bursts, other intervals, late ticks, gaps."""
-    found, second, gpus, interval_ms = [], 10, 2, 1000
-    for seq in range(200):
-        second = max(second + chance.choice(SECONDS), 0)
-        gpus = chance.choice([gpus] * 12 + [0, 1, 2, 3])
-        interval_ms = chance.choice([interval_ms] * 20 + [1000, 2000])
-        gpus_now = [gpu(at, **measured(at, seq, chance)) for at in range(gpus)]
-        found.append(nvml(seq, gpus_now, ts_ms=1000 * second, interval_ms=interval_ms))
-    return found
-
-
 def told(plain: list[dict[str, Any]], asked: Sequence[str]) -> tuple[list[Emission], list[Emission], bytes]:
     """What is sent at once, what the last flush says, and the state at the end. ``asked``: after each
     tick."""
@@ -74,7 +62,13 @@ def test_how_many_ticks_wait_and_when_something_is_asked_is_not_seen(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chance = random.Random(seed)  # noqa: S311 - no secret
-    plain = samples(chance)
+    plain, second, gpus, interval_ms = [], 10, 2, 1000
+    for seq in range(200):
+        second = max(second + chance.choice(SECONDS), 0)
+        gpus = chance.choice([gpus] * 12 + [0, 1, 2, 3])
+        interval_ms = chance.choice([interval_ms] * 20 + [1000, 2000])
+        gpus_now = [gpu(at, **measured(at, seq, chance)) for at in range(gpus)]
+        plain.append(nvml(seq, gpus_now, ts_ms=1000 * second, interval_ms=interval_ms))
     # A pod is not forgotten before it was sent: so flushes are at the same places.
     flushes = [chance.choice(["flush", *[""] * 20]) for _ in plain]
     monkeypatch.setattr(block, "MOST_WAITING", 1)

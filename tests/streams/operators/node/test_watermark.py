@@ -126,16 +126,12 @@ def test_the_watermark_goes_back_with_an_epoch_alone_and_a_restart_changes_nothi
     watermark, epoch_ms = -1, 0
     for number, (second, seq) in enumerate(ticks):
         if number == cut:
-            timeline = restarted(timeline)
+            again = Timeline()
+            plain: dict[str, Any] = timeline.snapshot()
+            again.restore(plain, timeline.held)
+            timeline = again
         assert timeline.admit(tick(second, seq), b"{}")[1] == whole.admit(tick(second, seq), b"{}")[1]
         now = timeline.watermark_ms if timeline.watermark_ms is not None else -1
         assert now >= watermark or timeline.epoch_ms != epoch_ms
         watermark, epoch_ms = now, timeline.epoch_ms
     assert timeline.snapshot() == whole.snapshot()
-
-
-def restarted(timeline: Timeline) -> Timeline:
-    again = Timeline()
-    plain: dict[str, Any] = timeline.snapshot()
-    again.restore(plain, timeline.held)
-    return again

@@ -42,11 +42,6 @@ def parts_of(node: NodeOperator) -> list[Any]:
     return [orjson.loads(one.value or b"") for one in found]
 
 
-def feed(node: NodeOperator, samples: list[dict[str, Any]]) -> None:
-    for offset, plain in enumerate(samples):
-        node.update(record("nvml-samples", "a", plain, offset))
-
-
 @pytest.mark.slow
 def test_a_pod_with_thousands_of_processes_stays_small_and_keeps_the_highest() -> None:
     node = operator()
@@ -69,7 +64,9 @@ def test_a_pod_with_thousands_of_processes_stays_small_and_keeps_the_highest() -
 def test_many_at_once_are_all_counted_and_the_highest_told() -> None:
     node = operator()
     running = [{"pid": pid, "pod_uid": "p", "mem_used_bytes": pid} for pid in range(200)]
-    feed(node, [nvml(second, [gpu(0, processes=running)]) for second in range(5)])
+    samples = [nvml(second, [gpu(0, processes=running)]) for second in range(5)]
+    for offset, plain in enumerate(samples):
+        node.update(record("nvml-samples", "a", plain, offset))
     (part,) = parts_of(node)
     assert {int(scope.split("/")[2]) for scope in part["processes"]} == set(range(136, 200))
     assert part["processes_omitted"] == 136

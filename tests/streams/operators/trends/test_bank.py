@@ -39,12 +39,6 @@ def text(bank: TrendBank) -> bytes:
     return to_bytes(bank.snapshot())
 
 
-def river_holt() -> Any:
-    """River's model with our gains; ``Any`` as River's methods have no types."""
-    made: Any = HoltWinters
-    return made(alpha=ALPHA, beta=BETA)
-
-
 def noise(ticks: int, columns: int, seed: int = 0) -> Floats:
     return np.random.default_rng(seed).normal(size=(ticks, columns))
 
@@ -54,7 +48,9 @@ def noise(ticks: int, columns: int, seed: int = 0) -> Floats:
 def test_level_and_slope_are_those_of_river(rows: list[tuple[float, ...]]) -> None:
     state = fed(np.array(rows))._holt.state
     for column in range(3):
-        model = river_holt()
+        # River's model with our gains; ``Any`` as River's methods have no types.
+        made: Any = HoltWinters
+        model = made(alpha=ALPHA, beta=BETA)
         for row in rows:
             model.learn_one(row[column])
         assert state[LEVEL, column] == pytest.approx(model.level[-1], rel=1e-9, abs=1e-6)

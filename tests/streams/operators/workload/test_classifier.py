@@ -145,12 +145,8 @@ def test_doubt_does_not_take_back_what_is_still_likely() -> None:
     assert choose_kind(np.array([0.3, 0.65, 0.0, 0.0, 0.0, 0.05]), "training").kind == "inference"
 
 
-def silent(seconds: int) -> Floats:
-    return np.full((len(CHANNELS), seconds), np.nan)
-
-
 def test_too_few_seconds_are_no_features() -> None:
-    values = silent(240)
+    values = np.full((len(CHANNELS), 240), np.nan)
     values[CHANNEL_ROW["busiest_gpu_util_pct"], -14:] = 50
     assert features(values, 0.0) is None
     values[CHANNEL_ROW["busiest_gpu_util_pct"], -15:] = 50

@@ -83,24 +83,19 @@ def test_a_training_is_one_at_any_tick(tick_s: int) -> None:
     assert confidence >= 0.75
 
 
-def full(gpus: int, seconds: int = 180) -> RecentMinutes:
-    """GPUs at 99-100 % from the tenth second on, at three fifths of their power."""
+def test_ranks_that_spin_on_eight_gpus_train() -> None:
     rng = np.random.default_rng(8)
-    util = np.where(np.arange(seconds) < 10, 0, 99 + (rng.uniform(size=seconds) < 0.5))
-    draws = np.where(util > 0, 420 + 8 * rng.normal(size=seconds), 70) * gpus
-    copy = np.where(util > 0, 40 + 3 * rng.normal(size=seconds), 0)
+    util = np.where(np.arange(180) < 10, 0, 99 + (rng.uniform(size=180) < 0.5))
+    draws = np.where(util > 0, 420 + 8 * rng.normal(size=180), 70) * 8
+    copy = np.where(util > 0, 40 + 3 * rng.normal(size=180), 0)
     minutes = RecentMinutes(Prices())
     values = channels(
-        seconds, busiest_gpu_util_pct=util, gpu_util_pct=util, mem_copy_util_pct=copy,
+        180, busiest_gpu_util_pct=util, gpu_util_pct=util, mem_copy_util_pct=copy,
         gpu_mem_pct=np.where(util > 0, 39.0, 0.0), power_w=draws,
     )  # fmt: skip
-    for part in parts(values, gpus):
+    for part in parts(values, 8):
         minutes.add(JoinedSpan(part, None))
-    return minutes
-
-
-def test_ranks_that_spin_on_eight_gpus_train() -> None:
-    kind, confidence = told(full(8))
+    kind, confidence = told(minutes)
     assert kind == "training"
     assert confidence >= 0.75
 

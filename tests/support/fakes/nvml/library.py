@@ -26,7 +26,18 @@ def build(*, without: Sequence[str] = ()) -> Path:
     """
     folder = _CACHE / _digest(without)
     if not (folder / NAME).exists():
-        _compile(_compiler(), folder, without)
+        compiler = shutil.which("gcc") or program("cc")
+        folder.mkdir(parents=True, exist_ok=True)
+        objects = _objects(compiler)
+        # Test processes may build at the same moment: each builds for itself, the last rename wins.
+        with TemporaryDirectory(dir=folder) as scratch:
+            versions = Path(scratch) / "hidden.map"
+            hidden = " ".join(f"{name};" for name in ("no_function", *without))
+            versions.write_text(f"{{ local: {hidden} }};\n")
+            built = Path(scratch) / NAME
+            command = [compiler, *_FLAGS, "-o", str(built), *map(str, objects)]
+            _run([*command, f"-Wl,-soname,{NAME}", f"-Wl,--version-script,{versions}", "-lm", "-lpthread"])
+            built.rename(folder / NAME)
     return folder
 
 
@@ -36,29 +47,11 @@ def driver(scenario: Path, library: Path | None = None) -> dict[str, str]:
     return {"LD_LIBRARY_PATH": os.pathsep.join(paths), "FAKE_NVML_SCENARIO": str(scenario)}
 
 
-def _compiler() -> str:
-    return shutil.which("gcc") or program("cc")
-
-
 def _digest(without: Sequence[str]) -> str:
     digest = hashlib.sha256(" ".join([*_FLAGS, *sorted(without)]).encode())
     for source in sorted(_SOURCE.iterdir()):
         digest.update(source.read_bytes())
     return digest.hexdigest()[:16]
-
-
-def _compile(compiler: str, folder: Path, without: Sequence[str]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    objects = _objects(compiler)
-    # Test processes may build at the same moment: each builds for itself, the last rename wins.
-    with TemporaryDirectory(dir=folder) as scratch:
-        versions = Path(scratch) / "hidden.map"
-        hidden = " ".join(f"{name};" for name in ("no_function", *without))
-        versions.write_text(f"{{ local: {hidden} }};\n")
-        built = Path(scratch) / NAME
-        command = [compiler, *_FLAGS, "-o", str(built), *map(str, objects)]
-        _run([*command, f"-Wl,-soname,{NAME}", f"-Wl,--version-script,{versions}", "-lm", "-lpthread"])
-        built.rename(folder / NAME)
 
 
 def _objects(compiler: str) -> list[Path]:

@@ -134,7 +134,14 @@ class OwnBroker(RunningBroker):
         self._properties = self._folder / "server.properties"
         self._properties.write_text(render(self._folder, ports, certificates))
         self._process: ServerProcess | None = None
-        self._format_storage()
+        user = (
+            ["--add-scram", f"{MECHANISM}=[name={USERNAME},password={PASSWORD}]"] if self.certificates else []
+        )
+        tool = ["-cp", self._class_path, "kafka.tools.StorageTool", "format", "--cluster-id", _cluster_id()]
+        command = [*_JAVA, *tool, "--config", str(self._properties), *user]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=self._folder)
+        if done.returncode:
+            raise RuntimeError(f"StorageTool failed: {done.stdout}{done.stderr}")
         self._classes = classes.archive(self._class_path, self._started)
 
     def start(self) -> None:
@@ -181,16 +188,6 @@ class OwnBroker(RunningBroker):
         """End it, and remove its data."""
         self.kill()
         shutil.rmtree(self._folder, ignore_errors=True)
-
-    def _format_storage(self) -> None:
-        user = (
-            ["--add-scram", f"{MECHANISM}=[name={USERNAME},password={PASSWORD}]"] if self.certificates else []
-        )
-        tool = ["-cp", self._class_path, "kafka.tools.StorageTool", "format", "--cluster-id", _cluster_id()]
-        command = [*_JAVA, *tool, "--config", str(self._properties), *user]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=self._folder)
-        if done.returncode:
-            raise RuntimeError(f"StorageTool failed: {done.stdout}{done.stderr}")
 
 
 def _wait_for_leaders(admin: AdminClient, topic: str, partitions: int) -> None:

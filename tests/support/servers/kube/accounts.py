@@ -50,7 +50,11 @@ def grant(kube: Kube, client: Client, namespace: str, account: str, rules: Itera
             if answer.status != 404:
                 raise
         kube.admin.create(thing)
-    _wait_for(client, expand(given))
+    # The API server learns of a role by a watch of its own, a moment after it was made.
+    wanted = expand(given)
+    wait_until(
+        lambda: permissions(client) == wanted, lambda: f"{wanted}: {permissions(client)}", pause_s=0.02
+    )
 
 
 def expand(rules: Iterable[Object]) -> set[Permission]:
@@ -80,10 +84,3 @@ def used(kube: Kube, account: str, *, allowed: bool = True) -> set[tuple[Permiss
         if (ref := one.get("objectRef")) is not None and ref.get("apiGroup") not in _EVERYBODYS
         and one["annotations"]["authorization.k8s.io/decision"] == wanted
     }  # fmt: skip
-
-
-def _wait_for(client: Client, wanted: set[Permission]) -> None:
-    """The API server learns of a role by a watch of its own, a moment after it was made."""
-    wait_until(
-        lambda: permissions(client) == wanted, lambda: f"{wanted}: {permissions(client)}", pause_s=0.02
-    )

@@ -74,7 +74,11 @@ class Kube:
         self._server: ServerProcess | None = None
         try:
             self.start()
-            self._install_kinds()
+            for one in manifests():
+                self.admin.create(one)
+            paths = [f"/apis/{k.group}/{version}/{k.plural}" for k in KINDS for version in k.versions]
+            assert self._server is not None
+            self._server.wait_until(lambda: all(map(self.admin.answers, paths)), _START_S)
         except BaseException:
             self.discard()
             raise
@@ -87,7 +91,16 @@ class Kube:
     def start(self) -> None:
         """Start what does not run, on the ports and data of before."""
         if self._etcd is None or not self._etcd.running():
-            self._etcd = self._start_etcd()
+            url, peer = f"http://127.0.0.1:{self._etcd_port}", f"http://127.0.0.1:{self._peer_port}"
+            where = [f"--data-dir={self._folder / 'etcd'}", "--log-level", "error"]
+            client = ["--listen-client-urls", url, "--advertise-client-urls", url]
+            cluster = ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer]
+            member = ["--initial-cluster", f"default={peer}"]
+            self._etcd = ServerProcess(
+                [self.programs.etcd, *where, *client, *cluster, *member],
+                self._folder / "etcd.log",
+                environment=_ENVIRONMENT,
+            )
         if self._server is None or not self._server.running():
             self._server = self._start_server()
 
@@ -124,24 +137,6 @@ class Kube:
         """Who has this token, and means this namespace."""
         access = replace(self._access, token=token, namespace=namespace)
         return Client(access, self.programs.kubectl, Path(tempfile.mkdtemp(dir=self._folder)))
-
-    def _install_kinds(self) -> None:
-        for one in manifests():
-            self.admin.create(one)
-        paths = [f"/apis/{k.group}/{version}/{k.plural}" for k in KINDS for version in k.versions]
-        assert self._server is not None
-        self._server.wait_until(lambda: all(map(self.admin.answers, paths)), _START_S)
-
-    def _start_etcd(self) -> ServerProcess:
-        url, peer = f"http://127.0.0.1:{self._etcd_port}", f"http://127.0.0.1:{self._peer_port}"
-        where = [f"--data-dir={self._folder / 'etcd'}", "--log-level", "error"]
-        client = ["--listen-client-urls", url, "--advertise-client-urls", url]
-        cluster = ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer]
-        member = ["--initial-cluster", f"default={peer}"]
-        return ServerProcess(
-            [self.programs.etcd, *where, *client, *cluster, *member], self._folder / "etcd.log",
-            environment=_ENVIRONMENT,
-        )  # fmt: skip
 
     def _start_server(self) -> ServerProcess:
         tokens = self._folder / "tokens.csv"

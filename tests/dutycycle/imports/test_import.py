@@ -131,7 +131,7 @@ def test_a_cell_that_cannot_be_read_leaves_the_others_of_its_row(
         f"2026/11/20 10:00:0{second}.000, 0, {9 + second} MiB, {odd if second % 2 else usual}"
         for second in range(6)
     ]
-    samples = [one for one in imported(tmp_path, "".join(f"{line}\n" for line in lines)) if "gpus" in one]
+    samples = [one for one in imported(tmp_path, lines) if "gpus" in one]
     gpus = [sample["gpus"][0] for sample in samples]
     assert [gpu["mem_used_bytes"] for gpu in gpus] == [(9 + second) * 1024**2 for second in range(6)]
     assert {sample["interval_ms"] for sample in samples} == {1000}
@@ -193,9 +193,15 @@ def test_dmon_begins_where_it_is_told(tmp_path: Path) -> None:
     ] == [("gpu-b", at_ms, 2000, 2) for at_ms in (0, 2000, 4000)]
 
 
-def imported(tmp_path: Path, content: str | bytes, *options: str) -> list[dict[str, Any]]:
-    """Give the samples that a log becomes."""
-    log, out = tmp_path / "n.csv", tmp_path / "t.jsonl"
+def imported(
+    tmp_path: Path, content: str | bytes | list[str] | dict[str, Any], *options: str
+) -> list[dict[str, Any]]:
+    """Give the samples that a log becomes: lines, all of a file, or an object of JSON."""
+    log, out = tmp_path / ("all.json" if isinstance(content, dict) else "n.csv"), tmp_path / "t.jsonl"
+    if isinstance(content, dict):
+        content = [orjson.dumps(content).decode()]
+    if isinstance(content, list):
+        content = "".join(f"{line}\n" for line in content)
     log.write_bytes(content.encode() if isinstance(content, str) else content)
     assert main(["import", "nvidia-smi", str(log), *options, "--force", "--out", str(out)]) == 0
     return records(out)
@@ -277,7 +283,7 @@ def test_rows_without_an_index_are_dealt_out(tmp_path: Path, capsys: pytest.Capt
 
 def test_values_out_of_range_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = [HEADING, smi_line(0, 0, 5), smi_line(1000, 0, 187431), smi_line(2000, 0, 4294967295)]
-    samples = imported(tmp_path, "".join(f"{line}\n" for line in lines))
+    samples = imported(tmp_path, lines)
     assert [sample["gpus"][0].get("gpu_util_pct") for sample in samples] == [5, None, None]
     assert all("mem_used_bytes" in sample["gpus"][0] for sample in samples)
     assert (
@@ -641,7 +647,7 @@ def test_more_memory_than_there_is_is_absent_and_counted(
     cells = ["90000, 80000", "0, 0", "80000, 80000"]
     lines = ["timestamp, index, util, memory.used [MiB], memory.total [MiB]"]
     lines += [f"{1605188891 + second}, 0, 5, {memory}" for second, memory in enumerate(cells)]
-    samples = imported(tmp_path, "".join(f"{line}\n" for line in lines))
+    samples = imported(tmp_path, lines)
     gpus = [sample["gpus"][0] for sample in samples]
     assert [(gpu.get("mem_used_bytes"), gpu.get("mem_total_bytes")) for gpu in gpus] == [
         (None, 80000 * 1024**2), (None, None), (80000 * 1024**2, 80000 * 1024**2)
@@ -703,10 +709,9 @@ def test_logs_of_json(
 
 def test_a_log_that_begins_with_its_newest_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = [smi_line(15_000 * at, gpu, 50) + "," for at in range(9, 0, -1) for gpu in (1, 0)]
-    log = write(tmp_path / "gpu-a.csv", [HEADING, *lines])
-    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 0
-    assert "gpu-a: a tick each 15 s" in capsys.readouterr().err
-    assert [record["interval_ms"] for record in records(tmp_path / "t.jsonl")] == [15_000] * 9
+    samples = imported(tmp_path, [HEADING, *lines])
+    assert "n: a tick each 15 s" in capsys.readouterr().err
+    assert [record["interval_ms"] for record in samples] == [15_000] * 9
 
 
 @pytest.mark.parametrize(
@@ -721,9 +726,8 @@ def test_a_gpu_is_the_same_however_programs_write_its_name(
     name: str, written: list[str], tmp_path: Path
 ) -> None:
     rows = [f"2026-11-20 10:00:0{at}, {written[at % 2]}, %, 5{at}" for at in range(4)]
-    log = write(tmp_path / "gpu-a.csv", [f"timestamp, {name}, mem_util [%], util", *rows])
-    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 0
-    gpus = [gpu for record in records(tmp_path / "t.jsonl") for gpu in record["gpus"]]
+    samples = imported(tmp_path, [f"timestamp, {name}, mem_util [%], util", *rows])
+    gpus = [gpu for record in samples for gpu in record["gpus"]]
     assert [(gpu["uuid"], gpu["index"], gpu["gpu_util_pct"]) for gpu in gpus] == [
         (written[0], 0, 50 + at) for at in range(4)
     ]
@@ -755,10 +759,9 @@ def test_energy_in_another_unit_is_absent_and_told(
         f"{START_MS / 1000 + at},{gpu},50,{factor * (7e6 + at * watts[gpu]):.9f}" + f",{watts[gpu]}" * power
         for at in range(20) for gpu in (0, 1)
     ]  # fmt: skip
-    log = write(tmp_path / "gpu-a.csv", [f"time,index,util,{heading}" + ",power" * power, *lines])
-    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 0
+    samples = imported(tmp_path, [f"time,index,util,{heading}" + ",power" * power, *lines])
     errors = capsys.readouterr().err
-    has_energy = {"energy_j" in gpu for record in records(tmp_path / "t.jsonl") for gpu in record["gpus"]}
+    has_energy = {"energy_j" in gpu for record in samples for gpu in record["gpus"]}
     assert has_energy == {said is None}
     if said is None:
         assert "in another unit" not in errors
@@ -776,12 +779,11 @@ def test_of_a_gpu_whose_energy_is_odd_the_others_keep_theirs(
         f"{START_MS / 1000 + at},{gpu},{100 * at * (factor if gpu == 2 else 1):.4f},100"
         for at in range(20) for gpu in range(8)
     ]  # fmt: skip
-    log = write(tmp_path / "gpu-a.csv", ["time,index,energy,power", *lines])
-    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 0
+    samples = imported(tmp_path, ["time,index,energy,power", *lines])
     errors = capsys.readouterr().err
-    assert "gpu-a: gpu-2: the energy grows by" in errors
+    assert "n: gpu-2: the energy grows by" in errors
     assert f"it is in another unit than that of other GPUs{',' * bool(unit)}{unit} and is absent" in errors
-    gpus = [gpu for record in records(tmp_path / "t.jsonl") for gpu in record["gpus"]]
+    gpus = [gpu for record in samples for gpu in record["gpus"]]
     assert {gpu["index"] for gpu in gpus if "energy_j" in gpu} == {0, 1, 3, 4, 5, 6, 7}
 
 
@@ -805,16 +807,13 @@ HOSTS: dict[str, Any] = {
 
 def test_a_host_beside_gpus_of_no_host_is_another(tmp_path: Path) -> None:
     content = {**_AT, "gpus": [{"util": 10}], "b": {"gpus": [{"util": 90}]}}
-    log = write(tmp_path / "all.json", [orjson.dumps(content).decode()])
-    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 0
-    assert {one["node"] for one in records(tmp_path / "t.jsonl")} == {"gpus", "b.gpus"}
+    samples = imported(tmp_path, content)
+    assert {one["node"] for one in samples} == {"gpus", "b.gpus"}
 
 
 @pytest.mark.parametrize("content", HOSTS.values(), ids=HOSTS)
 def test_hosts_that_json_nests_are_several(content: Any, tmp_path: Path) -> None:
-    log = write(tmp_path / "all.json", [orjson.dumps(content).decode()])
-    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 0
-    samples = records(tmp_path / "t.jsonl")
+    samples = imported(tmp_path, content)
     assert {(one["node"], *(gpu["gpu_util_pct"] for gpu in one["gpus"])) for one in samples} == {
         ("a", 10), ("b", 90)
     }  # fmt: skip
@@ -849,17 +848,15 @@ GPUS: dict[str, Any] = {
 
 @pytest.mark.parametrize("content", GPUS.values(), ids=GPUS)
 def test_gpus_of_a_moment_in_one_object_are_several(content: Any, tmp_path: Path) -> None:
-    log = write(tmp_path / "all.json", [orjson.dumps(content).decode()])
-    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 0
-    ((first, second),) = (one["gpus"] for one in records(tmp_path / "t.jsonl"))
+    samples = imported(tmp_path, content)
+    ((first, second),) = (one["gpus"] for one in samples)
     assert [(gpu["index"], gpu["gpu_util_pct"]) for gpu in (first, second)] == [(0, 10), (1, 90)]
 
 
 def test_one_figure_beside_lists_of_gpus_is_of_none_of_them(tmp_path: Path) -> None:
     content = {**_AT, "power_draw": [50, 60], "gpu_util": 75, "memory_total": 24576}
-    log = write(tmp_path / "all.json", [orjson.dumps(content).decode()])
-    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 0
-    ((first, second),) = (one["gpus"] for one in records(tmp_path / "t.jsonl"))
+    samples = imported(tmp_path, content)
+    ((first, second),) = (one["gpus"] for one in samples)
     assert (first["power_w"], second["power_w"], first["mem_total_bytes"]) == (
         50,
         60,
@@ -871,25 +868,21 @@ def test_one_figure_beside_lists_of_gpus_is_of_none_of_them(tmp_path: Path) -> N
 def test_lists_of_figures_beside_a_list_of_times_are_of_these(tmp_path: Path) -> None:
     times = [START_MS / 1000 + at for at in range(3)]
     content = {"run": "a", "time": times, "gpu_util": [10, 20, 30]}
-    log = write(tmp_path / "all.json", [orjson.dumps(content).decode()])
-    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 0
-    samples = records(tmp_path / "t.jsonl")
+    samples = imported(tmp_path, content)
     assert [[gpu["gpu_util_pct"] for gpu in one["gpus"]] for one in samples] == [[10], [20], [30]]
 
 
 def test_a_row_of_all_gpus_is_of_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = [f"{START_MS / 1000 + at},{gpu},50" for at in range(3) for gpu in ("0", "1", "all", "AVG")]
-    log = write(tmp_path / "gpu-a.csv", ["time,gpu,util", *lines])
-    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 0
-    assert "gpu-a.csv:4: is of no GPU, but of several: gpu is all" in capsys.readouterr().err
-    assert {gpu["uuid"] for one in records(tmp_path / "t.jsonl") for gpu in one["gpus"]} == {"gpu-0", "gpu-1"}
+    samples = imported(tmp_path, ["time,gpu,util", *lines])
+    assert "n.csv:4: is of no GPU, but of several: gpu is all" in capsys.readouterr().err
+    assert {gpu["uuid"] for one in samples for gpu in one["gpus"]} == {"gpu-0", "gpu-1"}
 
 
 def test_gpus_that_are_told_by_their_model_are_dealt_out(tmp_path: Path) -> None:
     lines = [f"{START_MS / 1000 + at},NVIDIA H200 NVL,{10 + gpu}" for at in range(9) for gpu in range(2)]
-    log = write(tmp_path / "gpu-a.csv", ["time,gpu,util", *lines])
-    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 0
-    gpus = [gpu for one in records(tmp_path / "t.jsonl") for gpu in one["gpus"]]
+    samples = imported(tmp_path, ["time,gpu,util", *lines])
+    gpus = [gpu for one in samples for gpu in one["gpus"]]
     assert {(gpu["index"], gpu["model"], gpu["gpu_util_pct"]) for gpu in gpus} == {
         (0, "NVIDIA H200 NVL", 10), (1, "NVIDIA H200 NVL", 11)
     }  # fmt: skip
@@ -901,9 +894,8 @@ def test_gpus_that_have_a_number_behind_their_model_are_told_by_it(tmp_path: Pat
         f"{START_MS / 1000 + at},Tesla V100{behind},{use}"
         for at in range(9) for use, behind in enumerate((" 0", " #1", " (12)", ":3")) if at != 2 * use
     ]  # fmt: skip
-    log = write(tmp_path / "gpu-a.csv", ["time,gpu,util", *lines])
-    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 0
-    gpus = [gpu for one in records(tmp_path / "t.jsonl") for gpu in one["gpus"]]
+    samples = imported(tmp_path, ["time,gpu,util", *lines])
+    gpus = [gpu for one in samples for gpu in one["gpus"]]
     assert {(gpu["uuid"], gpu["gpu_util_pct"]) for gpu in gpus} == {
         ("Tesla V100 0", 0), ("Tesla V100 #1", 1), ("Tesla V100 (12)", 2), ("Tesla V100:3", 3)
     }  # fmt: skip
@@ -912,9 +904,8 @@ def test_gpus_that_have_a_number_behind_their_model_are_told_by_it(tmp_path: Pat
 @pytest.mark.parametrize("heading", ["time,card,gpu,util", "time,card,index,util", "time,card,gpu_id,util"])
 def test_a_card_that_is_a_model_does_not_take_the_place_of_the_number(heading: str, tmp_path: Path) -> None:
     lines = [f"{START_MS / 1000 + at},A100,{gpu},{10 + gpu}" for at in range(9) for gpu in range(2)]
-    log = write(tmp_path / "gpu-a.csv", [heading, *lines])
-    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 0
-    gpus = [gpu for one in records(tmp_path / "t.jsonl") for gpu in one["gpus"]]
+    samples = imported(tmp_path, [heading, *lines])
+    gpus = [gpu for one in samples for gpu in one["gpus"]]
     assert {(gpu["index"], gpu["gpu_util_pct"]) for gpu in gpus} == {(0, 10), (1, 11)}
 
 
@@ -930,17 +921,15 @@ def test_a_machine_that_has_no_name_of_a_host_gets_one(
     machines: tuple[str, str], nodes: set[str], tmp_path: Path
 ) -> None:
     lines = [f"{START_MS / 1000 + at},{name},0,{at}" for at in range(3) for name in machines]
-    log = write(tmp_path / "all.csv", ["time,server,gpu,util", *lines])
-    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 0
-    assert {one["node"] for one in records(tmp_path / "t.jsonl")} == nodes
+    samples = imported(tmp_path, ["time,server,gpu,util", *lines])
+    assert {one["node"] for one in samples} == nodes
 
 
 @pytest.mark.parametrize("column", ["machine", "server", "host_ip"])
 def test_other_words_for_a_machine_are_known(column: str, tmp_path: Path) -> None:
     lines = [f"{START_MS / 1000 + at},10.0.0.{n},0,{n}" for at in range(3) for n in (1, 2)]
-    log = write(tmp_path / "all.csv", [f"time,{column},gpu,util", *lines])
-    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 0
-    assert {one["node"] for one in records(tmp_path / "t.jsonl")} == {"10.0.0.1", "10.0.0.2"}
+    samples = imported(tmp_path, [f"time,{column},gpu,util", *lines])
+    assert {one["node"] for one in samples} == {"10.0.0.1", "10.0.0.2"}
 
 
 @pytest.mark.parametrize(
@@ -955,8 +944,7 @@ def test_a_column_that_sets_rows_of_one_gpu_apart_is_told(
         f"{START_MS / 1000 + at},0,{(cells or (f'step {2 * at}', f'step {2 * at + 1}'))[n]},{n}"
         for at in range(9) for n in (0, 1)
     ]  # fmt: skip
-    log = write(tmp_path / "all.csv", ["time,gpu,place,util", *lines])
-    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 0
+    imported(tmp_path, ["time,gpu,place,util", *lines])
     told = (
         "rows of one GPU and moment have another place, which is not used: they count as one GPU; if it is "
     )
@@ -975,9 +963,8 @@ NO_HOSTS: dict[str, Any] = {
 
 @pytest.mark.parametrize("content", NO_HOSTS.values(), ids=NO_HOSTS)
 def test_what_json_nests_beside_gpus_is_no_host(content: Any, tmp_path: Path) -> None:
-    log = write(tmp_path / "all.json", [orjson.dumps(content).decode()])
-    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 0
-    assert {one["node"] for one in records(tmp_path / "t.jsonl")} == {"all"}
+    samples = imported(tmp_path, content)
+    assert {one["node"] for one in samples} == {"all"}
 
 
 def test_the_energy_of_a_row_each_five_minutes_is_compared_too(
@@ -985,8 +972,7 @@ def test_the_energy_of_a_row_each_five_minutes_is_compared_too(
 ) -> None:
     times_s = [300.1 * at for at in range(10)]
     lines = [f"{START_MS / 1000 + at:.1f},0,{3e5 * at:.0f},300" for at in times_s]
-    log = write(tmp_path / "gpu-a.csv", ["time,index,energy,power", *lines])
-    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 0
+    imported(tmp_path, ["time,index,energy,power", *lines])
     assert "mJ fits, so give --columns energy=NAME[mJ]" in capsys.readouterr().err
 
 
@@ -995,8 +981,7 @@ def test_a_counter_that_seldom_grows_is_not_doubted(
 ) -> None:
     """One of a tenth of a kWh grows at none of these rows, or at one."""
     lines = [f"{START_MS / 1000 + at},0,{1.1 + 0.1 * (at > 10):.1f},300" for at in range(20)]
-    log = write(tmp_path / "gpu-a.csv", ["time,index,energy [kWh],power", *lines])
-    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 0
+    imported(tmp_path, ["time,index,energy [kWh],power", *lines])
     errors = capsys.readouterr().err
     assert "in another unit" not in errors
     assert "energy stood still" in errors
@@ -1008,10 +993,9 @@ def test_a_counter_that_grows_while_no_power_is_told_is_not_doubted(
     lines = [
         f"{START_MS / 1000 + at},0,{at // 10 * 3000},{300 if at % 10 == 5 else 'N/A'}" for at in range(120)
     ]
-    log = write(tmp_path / "gpu-a.csv", ["time,index,energy [J],power", *lines])
-    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 0
+    samples = imported(tmp_path, ["time,index,energy [J],power", *lines])
     assert "in another unit" not in capsys.readouterr().err
-    energies = [gpu.get("energy_j") for record in records(tmp_path / "t.jsonl") for gpu in record["gpus"]]
+    energies = [gpu.get("energy_j") for record in samples for gpu in record["gpus"]]
     assert (energies[0], energies[-1]) == (0, 33000)
 
 
@@ -1027,9 +1011,8 @@ def test_a_number_of_the_row_is_no_gpu(tmp_path: Path, capsys: pytest.CaptureFix
 
 def test_uuids_are_of_gpus_also_where_each_has_one_row(tmp_path: Path) -> None:
     lines = [f"{START_MS / 1000 + 10 * at},GPU-{at:08x}-0000-0000-0000-000000000000,50" for at in range(30)]
-    log = write(tmp_path / "gpu-a.csv", ["time,uuid,util", *lines])
-    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 0
-    assert len({record["gpus"][0]["uuid"] for record in records(tmp_path / "t.jsonl")}) == 30
+    samples = imported(tmp_path, ["time,uuid,util", *lines])
+    assert len({record["gpus"][0]["uuid"] for record in samples}) == 30
 
 
 def test_values_of_json_without_names_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,11 +4,15 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from enum import Enum
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
 import yaml
+from grafana_foundation_sdk.cog.plugins import register_default_plugins
+from grafana_foundation_sdk.models.dashboard import Dashboard
 from sqlalchemy import Engine, create_engine, make_url, text
 from sqlalchemy.exc import DBAPIError
 
@@ -16,11 +20,79 @@ from dutycycle.contract.records.hours import GpuHour, UsageHour
 from sinks.records.rows import rows_of
 from tests.support.deploy.compose_file import ROOT, services
 from tests.support.deploy.generate_dashboards import FOLDER, wanted
-from tests.support.deploy.grafana_schema import problems
 from tests.support.servers.missing import program
 from tests.support.servers.prometheus import Prometheus, scrape
 from tests.support.sinks.made import insight, job_peaks, pod_peaks
 from tests.support.sinks.recording import open_store
+
+register_default_plugins()
+
+
+def problems(dashboard: dict[str, Any]) -> list[str]:
+    """Names that are not in Grafana's schema, and values of another type, each with its place.
+
+    Its own classes read any JSON without a word, so what they write again is compared with what they read.
+    """
+    found = Dashboard.from_json(dashboard)
+    return [*_left_out(dashboard, _plain(found), ""), *_mistyped(found, Dashboard, "")]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Enum):
+        return value.value
+    if hasattr(value, "to_json"):
+        value = value.to_json()
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items() if one is not None}
+    return [_plain(one) for one in value] if isinstance(value, list) else value
+
+
+def _left_out(given: Any, again: Any, place: str) -> Iterator[str]:
+    if isinstance(given, dict) and isinstance(again, dict):
+        for key, one in given.items():
+            if key in again:
+                yield from _left_out(one, again[key], f"{place}.{key}")
+            else:
+                yield f"{place}.{key}: no such name"
+    elif isinstance(given, list) and isinstance(again, list):
+        for number, (one, other) in enumerate(zip(given, again, strict=True)):
+            yield from _left_out(one, other, f"{place}[{number}]")
+
+
+def _mistyped(value: Any, hint: Any, place: str) -> Iterator[str]:
+    kind: Any = get_origin(hint) or hint
+    arguments = get_args(hint)
+    if kind in (Union, UnionType):
+        yield from min((list(_mistyped(value, one, place)) for one in arguments), key=len)
+    elif kind is Literal or (isinstance(kind, type) and issubclass(kind, Enum)):
+        options: Any = arguments if kind is Literal else kind
+        allowed = [_plain(one) for one in options]
+        if _plain(value) not in allowed:
+            yield f"{place}: {value!r} is none of {allowed}"
+    elif hasattr(kind, "from_json") and isinstance(value, dict):
+        yield from _mistyped(kind.from_json(value), kind, place)
+    elif not _is(value, kind):
+        yield f"{place}: {value!r} is no {kind.__name__}"
+    else:
+        for name, one, declared in _parts(value, arguments[-1] if arguments else Any):
+            yield from _mistyped(one, declared, place + name)
+
+
+def _is(value: Any, kind: Any) -> bool:
+    if kind in (Any, object) or (kind is float and type(value) is int):
+        return True
+    return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+
+
+def _parts(value: Any, hint: Any) -> Iterator[tuple[str, Any, Any]]:
+    """What ``value`` has, each with its name and its declared type, which in a list or dict is ``hint``."""
+    if hasattr(value, "to_json"):
+        for name, declared in get_type_hints(type(value)).items():
+            yield f".{name}", getattr(value, name), declared
+    elif isinstance(value, list | dict):
+        for key, one in value.items() if isinstance(value, dict) else enumerate(value):
+            yield f"[{key}]", one, hint
+
 
 DASHBOARDS = {
     path.stem: json.loads(path.read_text())["panels"]

@@ -5,6 +5,7 @@ import io
 import os
 import re
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -27,14 +28,55 @@ from tests.support.fakes.nvml.scenario import Scenario, square
 from tests.support.kafka import all_topics
 from tests.support.kube.cluster import GPU, Cluster
 from tests.support.kube.kubelet import NO_SUCH_IMAGE, ProcessKubelet
-from tests.support.kube.line import Line
 from tests.support.kube.shipped import shipped_account
 from tests.support.processes.commands import environ, running
 from tests.support.servers.kube.accounts import service_account
 from tests.support.servers.kube.client import Client, Object
 from tests.support.servers.kube.controllers import WORKLOADS, Controllers
 from tests.support.servers.kube.server import Kube
+from tests.support.servers.ports import free_port
 from tests.support.waiting import wait_until
+
+
+class Line:
+    """From ``port`` on loopback to the server at ``real``, bytes as they are, until a test cuts it."""
+
+    def __init__(self, real: int) -> None:
+        self._real = real
+        self.port = free_port()
+        self._open: list[socket.socket] = []
+        self.mend()
+
+    def mend(self) -> None:
+        """Take connections, again."""
+        listener = socket.create_server(("127.0.0.1", self.port))
+        self._open = [listener]
+        threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
+
+    def cut(self) -> None:
+        """Break all connections, and refuse new ones."""
+        for one in self._open:
+            with suppress(OSError):  # it has ended by itself
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+
+    def _accept(self, listener: socket.socket) -> None:
+        with suppress(OSError):  # cut
+            while True:
+                near, _ = listener.accept()
+                far = socket.create_connection(("127.0.0.1", self._real))
+                self._open += [near, far]
+                for source, target in ((near, far), (far, near)):
+                    threading.Thread(target=_copy, args=(source, target), daemon=True).start()
+
+
+def _copy(source: socket.socket, target: socket.socket) -> None:
+    with suppress(OSError):  # cut
+        while data := source.recv(65536):
+            target.sendall(data)
+    with suppress(OSError):
+        target.shutdown(socket.SHUT_WR)
+
 
 _TRAINS = """
 import os, sys, time

@@ -1,6 +1,7 @@
 """The broker that tests use: its address, and for one of our own its start, stop and kill."""
 
 import glob
+import hashlib
 import os
 import shutil
 import signal
@@ -8,7 +9,7 @@ import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -17,11 +18,36 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tests.support.servers.kafka import classes, jars
+from tests.support.servers.cache import cache_folder, locked
+from tests.support.servers.kafka import jars
 from tests.support.servers.kafka.certificates import Certificates, make_certificates
 from tests.support.servers.kafka.properties import MECHANISM, PASSWORD, USERNAME, Ports, render
 from tests.support.servers.ports import free_port
 from tests.support.servers.process import ServerProcess
+
+
+def archive_classes(class_path: str, start: Callable[[list[str]], ServerProcess]) -> list[str]:
+    """Java's options for a file of Kafka's classes as read and checked: a start takes two thirds of the CPU.
+
+    Made once for each Java and set of jars: ``start`` runs a broker until it serves, with options of Java's.
+    """
+    java = Path(shutil.which("java") or "java").resolve()
+    made = hashlib.sha256(f"{java} {java.stat().st_mtime_ns} {class_path}".encode()).hexdigest()[:16]
+    name = f"kafka-classes-{made}"
+    file = cache_folder() / f"{name}.jsa"
+    with locked(name):
+        if not file.exists():
+            _make(file, start)
+    return [f"-XX:SharedArchiveFile={file}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
+
+
+def _make(file: Path, start: Callable[[list[str]], ServerProcess]) -> None:
+    with tempfile.TemporaryDirectory(dir=file.parent, prefix=file.stem) as temporary:
+        unfinished = Path(temporary) / file.name
+        start([f"-XX:ArchiveClassesAtExit={unfinished}"]).stop(120)  # it writes the file when it ends
+        if unfinished.exists():
+            unfinished.rename(file)  # only a complete one gets the name
+
 
 _START_S = 240
 _JAVA = [
@@ -142,7 +168,7 @@ class OwnBroker(RunningBroker):
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=self._folder)
         if done.returncode:
             raise RuntimeError(f"StorageTool failed: {done.stdout}{done.stderr}")
-        self._classes = classes.archive(self._class_path, self._started)
+        self._classes = archive_classes(self._class_path, self._started)
 
     def start(self) -> None:
         """Start it, and wait until it answers a client's metadata request."""

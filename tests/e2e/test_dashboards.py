@@ -176,19 +176,6 @@ Env = dict[str, str]
 Rows = list[dict[str, Any]]
 
 
-def written_trace(path: Path, prefix: str, begin_ms: int) -> Path:
-    """The last minutes of the fleet, as a trace."""
-    with TraceWriter(str(path)) as trace:
-        for pod in pods():
-            trace.write(_record(prefix, "pods", pod.uid, pod, begin_ms))
-        for number in range(PAST_S):
-            at_ms = begin_ms + 1000 * number
-            for node in NODES:
-                for topic, sample in zip(ALIKE_TOPICS[:2], tick(node, number, at_ms), strict=True):
-                    trace.write(_record(prefix, topic, node, sample, at_ms))
-    return path
-
-
 def _record(prefix: str, topic: str, key: str, record: Any, ts_ms: int) -> TraceRecord:
     return TraceRecord(topic=full_name(prefix, topic), key=key, payload=encode(record), ts_ms=ts_ms)
 
@@ -355,7 +342,15 @@ def test_every_panel_shows_what_it_should(
         make_topics(settings, ALIKE_TOPICS, outputs=[one for one in TOPICS if one not in ALIKE_TOPICS])
     )
     begin_ms = round(time.time() * 1000) - 1000 * PAST_S
-    trace = written_trace(tmp_path / "fleet.jsonl.zst", topic_prefix, begin_ms)
+    trace = tmp_path / "fleet.jsonl.zst"
+    with TraceWriter(str(trace)) as writer:
+        for pod in pods():
+            writer.write(_record(topic_prefix, "pods", pod.uid, pod, begin_ms))
+        for number in range(PAST_S):
+            at_ms = begin_ms + 1000 * number
+            for node in NODES:
+                for topic, sample in zip(ALIKE_TOPICS[:2], tick(node, number, at_ms), strict=True):
+                    writer.write(_record(topic_prefix, topic, node, sample, at_ms))
     log = tmp_path / "metrics.log"
     with (
         running("stream", env=env, log=tmp_path / "stream.log"),

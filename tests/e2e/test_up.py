@@ -146,7 +146,21 @@ def test_two_gpus_their_processes_cycles_and_trends(tmp_path: Path) -> None:
             up = subprocess.Popen([sys.executable, "-m", "dutycycle", "up"], env=env, stdout=out,
                                   stderr=subprocess.STDOUT)  # fmt: skip
             try:
-                trace = watched(up, shown, env, tmp_path, pids)
+                wait_until(lambda: "node gpu-a" in shown.read_text(), shown.read_text)
+                address = re.findall(r"kafka://(\S+);", shown.read_text())[0]
+                wait_until(lambda: "gpu gpu-a gpu 1 NVIDIA H200" in shown.read_text(), shown.read_text)
+                kcat_reads(address)
+                wait_until(lambda: near(4, cycle_of(0, shown.read_text())), shown.read_text)
+                wait_until(lambda: near(6, cycle_of(1, shown.read_text())), shown.read_text)
+                for index in (0, 1):  # the first forecasts are told after half a minute
+                    wait_until(partial(shows_a_trend, index, shown), shown.read_text)
+                assert up.poll() is None
+                text = shown.read_text()
+                for pid in pids:
+                    assert re.search(rf"process \S+ {pid}: \d", text), text
+                trace = tmp_path / "recorded.jsonl.zst"
+                url = f"kafka://{address}"
+                dutycycle("record", "--broker", url, "--from", "1000000000000", "--out", trace, env=env)
                 up.send_signal(signal.SIGINT)
                 assert up.wait(STOP_S + 20) == 0, shown.read_text()
             finally:
@@ -176,28 +190,6 @@ def shows_a_trend(gpu: int, shown: Path) -> bool:
 def near(expected: float, found: float | None) -> bool:
     """Whether a period is what the scenario says, to 3 %."""
     return found is not None and abs(found - expected) <= 0.03 * expected
-
-
-def watched(
-    up: "subprocess.Popen[bytes]", shown: Path, env: dict[str, str], tmp_path: Path, pids: tuple[int, int]
-) -> Path:
-    """Look at the running pipeline in every way that a user has; the recording that was made of it."""
-    wait_until(lambda: "node gpu-a" in shown.read_text(), shown.read_text)
-    address = re.findall(r"kafka://(\S+);", shown.read_text())[0]
-    wait_until(lambda: "gpu gpu-a gpu 1 NVIDIA H200" in shown.read_text(), shown.read_text)
-    kcat_reads(address)
-    wait_until(lambda: near(4, cycle_of(0, shown.read_text())), shown.read_text)
-    wait_until(lambda: near(6, cycle_of(1, shown.read_text())), shown.read_text)
-    for index in (0, 1):  # the first forecasts are told after half a minute
-        wait_until(partial(shows_a_trend, index, shown), shown.read_text)
-    assert up.poll() is None
-    text = shown.read_text()
-    for pid in pids:
-        assert re.search(rf"process \S+ {pid}: \d", text), text
-    trace = tmp_path / "recorded.jsonl.zst"
-    url = f"kafka://{address}"
-    dutycycle("record", "--broker", url, "--from", "1000000000000", "--out", trace, env=env)
-    return trace
 
 
 def test_ctrl_c_right_after_the_start(tmp_path: Path) -> None:

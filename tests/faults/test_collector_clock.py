@@ -41,22 +41,6 @@ def rates(sample: Mapping[str, Any]) -> dict[str, float]:
     return {name: value for name, value in found.items() if name.endswith(("_pct", "_per_s"))}
 
 
-def jump(env: Mapping[str, str], folder: Path) -> tuple[list[dict[str, Any]], list[int]]:
-    """Let the clock jump to and fro under a collector; its samples, and which shift was when in force."""
-    shift, log = folder / "shift", folder / "collect.log"
-    shift.write_text("0")
-    began_ms = time.time_ns() // 1_000_000
-    with running(str(shift), env=env, log=log, start=SHIFTED):
-        _wait_for_ticks(env, TICKS, log)
-        for shift_ms in JUMPS_MS:
-            shift.write_text(str(shift_ms))
-            _wait_for_ticks(env, len(samples(env)) + TICKS, log)
-    assert "Traceback" not in log.read_text()
-    found = samples(env)
-    nearest = [min((0, *JUMPS_MS), key=lambda by, ts=one["ts_ms"]: abs(ts - by - began_ms)) for one in found]  # type: ignore[misc]
-    return found, nearest
-
-
 def _wait_for_ticks(env: Mapping[str, str], count: int, log: Path) -> None:
     wait_until(lambda: len(samples(env)) >= count, log.read_text)
 
@@ -83,7 +67,17 @@ def test_times_are_told_as_they_are_and_rates_stay_sane(
 ) -> None:
     env = environment(kafka, topic_prefix, tmp_path)
     create(kafka, topic_prefix, ahead_ms=2**63 - 1)
-    found, shifts = jump(env, tmp_path)
+    shift, log = tmp_path / "shift", tmp_path / "collect.log"
+    shift.write_text("0")
+    began_ms = time.time_ns() // 1_000_000
+    with running(str(shift), env=env, log=log, start=SHIFTED):
+        _wait_for_ticks(env, TICKS, log)
+        for shift_ms in JUMPS_MS:
+            shift.write_text(str(shift_ms))
+            _wait_for_ticks(env, len(samples(env)) + TICKS, log)
+    assert "Traceback" not in log.read_text()
+    found = samples(env)
+    shifts = [min((0, *JUMPS_MS), key=lambda by, ts=one["ts_ms"]: abs(ts - by - began_ms)) for one in found]  # type: ignore[misc]
     assert list(dict.fromkeys(shifts)) == [0, 2 * HOUR_MS, -2 * HOUR_MS]
     numbers = [one["seq"] for one in found]
     assert numbers == list(range(len(numbers))) or "reason=slow" in (tmp_path / "collect.log").read_text()

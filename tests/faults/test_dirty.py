@@ -22,7 +22,7 @@ from streams.topology import stages
 from tests.support.data.traces import write_trace
 from tests.support.faults import dirt
 from tests.support.faults.field import Field
-from tests.support.faults.oracle import Results, Series, replayed
+from tests.support.faults.oracle import Results, replayed
 from tests.support.faults.world import Turn, World, records
 from tests.support.servers.kafka.broker import RunningBroker
 
@@ -40,21 +40,6 @@ PEAK_BYTES = 140 * GIB
 
 Windows = dict[tuple[int, int, str, str], dict[str, float]]
 """Of one node's GPUs: by length (s), start (s of the trace), GPU and metric."""
-
-
-def spoiled() -> tuple[dirt.Records, dirt.Records, Counter[str]]:
-    """The clean trace, the dirty one, and how often each counter has to have counted."""
-    chance = random.Random(SEED)  # noqa: S311 - no secrets
-    clean = list(records(World(seed=SEED)))
-    one, repeats = dirt.repeated(clean, REPEATED, 0.3, chance)
-    one, _ = dirt.delayed(one, DISORDERED, range(20, 120, 3), 5)
-    one = [_with_peak(each) if _is_late(each) else each for each in one]
-    one, late = dirt.delayed(one, LATE, LATE_SECONDS, 25)
-    one, _ = dirt.claimed_by_another(one, CLAIMED)
-    one = dirt.without_pods(one, DISORDERED, range(WAKES, WAKES + 30))
-    one = dirt.jumped(dirt.jumped(one, JUMPED, JUMP), JUMPED_LONG, LONG_JUMP)
-    counts = Counter(sample_duplicate=repeats, sample_late=late, clock_jump=len(JUMP), clock_set_back=1)
-    return dirt.asleep(clean, WAKES), _asleep_again(one), counts
 
 
 def _asleep_again(some: dirt.Records) -> dirt.Records:
@@ -148,19 +133,20 @@ def assert_no_more_than_it_may(clean: Results, got: Results) -> None:
 NODES = (REPEATED, DISORDERED, LATE, JUMPED, JUMPED_LONG, CLAIMED)
 
 
-def insights_between_two_clocks() -> set[Series]:
-    """The insights of the pods on the node whose clock was set back, and of their jobs. A pod's GPU and CPU
-    figures come by two logs, and which of the two tells first that the clock is another one depends on how
-    they are read: see docs/exactness.md."""
-    turns = [Turn(NODES.index(JUMPED_LONG), turn, World(seed=SEED)) for turn in range(3)]
-    keys = [key for turn in turns for key in (f"pod/{turn.pod_uid}", f"job/job-{turn.job}")]
-    return {("insights", key, "") for key in keys}
-
-
 async def test_dirt_and_kills(
     kafka: RunningBroker, topic_prefix: str, tmp_path: Path, tell: Callable[[str], None]
 ) -> None:
-    clean, dirty, wanted = spoiled()
+    chance = random.Random(SEED)  # noqa: S311 - no secrets
+    clean = list(records(World(seed=SEED)))
+    one, repeats = dirt.repeated(clean, REPEATED, 0.3, chance)
+    one, _ = dirt.delayed(one, DISORDERED, range(20, 120, 3), 5)
+    one = [_with_peak(each) if _is_late(each) else each for each in one]
+    one, late = dirt.delayed(one, LATE, LATE_SECONDS, 25)
+    one, _ = dirt.claimed_by_another(one, CLAIMED)
+    one = dirt.without_pods(one, DISORDERED, range(WAKES, WAKES + 30))
+    one = dirt.jumped(dirt.jumped(one, JUMPED, JUMP), JUMPED_LONG, LONG_JUMP)
+    counts = Counter(sample_duplicate=repeats, sample_late=late, clock_jump=len(JUMP), clock_set_back=1)
+    clean, dirty, wanted = dirt.asleep(clean, WAKES), _asleep_again(one), counts
     assert {name: counted(dirty)[name] for name in wanted} == wanted
     expected = replayed(write_trace(tmp_path / "dirty.jsonl", dirty), tmp_path)
     assert_no_more_than_it_may(replayed(write_trace(tmp_path / "clean.jsonl", clean), tmp_path), expected)
@@ -175,7 +161,11 @@ async def test_dirt_and_kills(
         await field.worker()
         await field.kill_again_and_again(KILLS)
         await feed.finish()
-        report = await field.judge(expected, insights_between_two_clocks())
+        # Figures of GPU and CPU come by two logs; which of them tells first that a node's clock was set back
+        # depends on how they are read: see docs/exactness.md.
+        turns = [Turn(NODES.index(JUMPED_LONG), turn, World(seed=SEED)) for turn in range(3)]
+        keys = [key for turn in turns for key in (f"pod/{turn.pod_uid}", f"job/job-{turn.job}")]
+        report = await field.judge(expected, {("insights", key, "") for key in keys})
         said = field.workers[0].log
     assert all(name in said for name in wanted), said
     tell(f"{dict(wanted)}; {report}")

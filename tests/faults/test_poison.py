@@ -118,18 +118,6 @@ def padded(one: TraceRecord, size: int) -> TraceRecord:
     return record("nvml-samples", one.key or "", orjson.dumps(plain), second)
 
 
-def at_the_limit(world: list[TraceRecord]) -> tuple[list[TraceRecord], list[TraceRecord]]:
-    """The trace with a sample as long as it may be, and two that are too long beside others that are not."""
-    places = [
-        at for at, one in enumerate(world) if one.key == "gpu-000" and one.topic.endswith("nvml-samples")
-    ]
-    fitting, *spoilt = places[20], places[30], places[40]
-    good = [padded(one, LIMIT) if at == fitting else one for at, one in enumerate(world)]
-    sizes = {spoilt[0]: LIMIT + 1, spoilt[1]: BROKERS_LIMIT}
-    sent = [each for at, one in enumerate(good) for each in _with_long(one, sizes.get(at))]
-    return good, sent
-
-
 def _with_long(one: TraceRecord, size: int | None) -> list[TraceRecord]:
     return [one] if size is None else [padded(one, size), one]
 
@@ -180,7 +168,14 @@ async def publish(field: Field, some: list[TraceRecord]) -> None:
 async def test_poison_in_the_state(
     kafka: RunningBroker, topic_prefix: str, tmp_path: Path, tell: Callable[[str], None]
 ) -> None:
-    good, sent = at_the_limit(list(records(World(nodes=4, seconds=130, turn_s=50))))
+    world = list(records(World(nodes=4, seconds=130, turn_s=50)))
+    places = [
+        at for at, one in enumerate(world) if one.key == "gpu-000" and one.topic.endswith("nvml-samples")
+    ]
+    fitting, *spoilt = places[20], places[30], places[40]
+    good = [padded(one, LIMIT) if at == fitting else one for at, one in enumerate(world)]
+    sizes = {spoilt[0]: LIMIT + 1, spoilt[1]: BROKERS_LIMIT}
+    sent = [each for at, one in enumerate(good) for each in _with_long(one, sizes.get(at))]
     first = next(at for at, one in enumerate(sent) if second_of(one) == SPOILT_AT)
     last = next(at for at, one in enumerate(sent) if second_of(one) == DAMAGED_AT)
     until_damage = replayed(

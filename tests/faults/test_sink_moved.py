@@ -16,17 +16,6 @@ PODS = 60
 PER_S = 150.0
 
 
-async def come_and_go(field: SinkField, moves: int) -> None:
-    """A second worker joins, both write, it leaves in order: so many times."""
-    for _ in range(moves):
-        guest = await field.worker()
-        await field.members(2)
-        await field.progress()
-        await asyncio.sleep(field.chance.uniform(0, 1))
-        await guest.end()
-        await field.progress()
-
-
 async def stand_still(field: SinkField, session_s: float) -> Supervised:
     """One of two workers stands still for longer than its session, wakes as an owner of nothing, ends, and is
     started again; it is returned."""
@@ -52,7 +41,13 @@ async def check(field: SinkField, *, moves: int, pauses: int) -> str:
         field.feed(lives(PODS, versions, seed=3), PER_S)
         await field.worker()
         await field.progress()
-        await come_and_go(field, moves)
+        for _ in range(moves):
+            guest = await field.worker()
+            await field.members(2)
+            await field.progress()
+            await asyncio.sleep(field.chance.uniform(0, 1))
+            await guest.end()
+            await field.progress()
         for _ in range(pauses):
             guest = await stand_still(field, field.settings.session_timeout)
             flowed = field.flows

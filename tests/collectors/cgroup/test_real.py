@@ -99,13 +99,6 @@ class Measured:
         return container
 
 
-def between(low: Kernel, first: Kernel, second: Kernel, high: Kernel) -> tuple[float, float]:
-    """Least and most CPU (%) over a span that began within low…first and ended within second…high."""
-    least = 100 * (second.cpu_s - first.cpu_s) / (high.at - low.at)
-    most = 100 * (high.cpu_s - low.cpu_s) / (second.at - first.at)
-    return least, most
-
-
 def used_and_held_back(cgroup: RealCgroup, first: Kernel) -> bool:
     """On a busy machine the load may get less than its quota for a while, and is not held back then."""
     now = kernel(cgroup)
@@ -128,7 +121,8 @@ def test_a_known_load(real_cgroup: RealCgroup) -> None:
         high, held_after = kernel(real_cgroup), working_set(real_cgroup)
 
         assert found.cpu_util_pct is not None
-        least, most = between(low, first, second, high)
+        least = 100 * (second.cpu_s - first.cpu_s) / (high.at - low.at)
+        most = 100 * (high.cpu_s - low.cpu_s) / (second.at - first.at)
         assert least - ROUNDING <= found.cpu_util_pct <= most + ROUNDING
         assert most < 30, "the load is not the eighth of a core that this test is about"
         assert found.mem_used_bytes is not None

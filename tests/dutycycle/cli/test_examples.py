@@ -141,18 +141,14 @@ def test_it_works(example: str, folder: Path, request: pytest.FixtureRequest) ->
         here = line.replace("-n research", f"-n {namespace}").replace("team-a", namespace)
         line, more = here, {"KUBECONFIG": str(kube.admin.kubeconfig)}
     env = environ_of(folder, listen=f"127.0.0.1:{port}") | more
-    if is_service(example):
+    words = [one for one in example.split() if "=" not in one]
+    if words[1] in (*SERVICES, "top") and not {"--duration", "--once"} & set(words):
         return serves(line, folder, env, port)
     warm.install(folder / "bin")
     if " healthy " in line or " top --broker" in line:  # of what runs now
         with started("dutycycle collect --broker " + request.getfixturevalue("broker"), folder, env, port):
             return ends_well(line, folder, env)
     return ends_well(line, folder, env)
-
-
-def is_service(example: str) -> bool:
-    words = [one for one in example.split() if "=" not in one]
-    return words[1] in (*SERVICES, "top") and not {"--duration", "--once"} & set(words)
 
 
 def ends_well(line: str, folder: Path, env: dict[str, str]) -> None:

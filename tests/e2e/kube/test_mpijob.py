@@ -31,7 +31,18 @@ def gpus(workers: list[Container]) -> list[FakeGpu]:
 
 
 def test_a_job_of_three_workers(pipeline: Pipeline, cluster: Cluster, kube: Kube) -> None:
-    job, launcher, workers = mpijob(cluster, kube)
+    manifest = {
+        "apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob", "spec": {"slotsPerWorker": 1},
+        "metadata": {"name": "bert", "namespace": cluster.namespace, "annotations": FOREIGN},
+    }  # fmt: skip
+    kube.admin.kubectl("apply", "--filename=-", stdin=json.dumps(manifest))
+    job = kube.admin.get(manifest)
+    template: Object = {
+        "template": {"spec": {"containers": [{"name": "l", "image": "i"}], "restartPolicy": "Never"}}
+    }
+    starter = cluster.make("batch/v1", "Job", "bert-launcher", job, spec=template)
+    launcher = cluster.pod("bert-launcher-x7v2p", starter, gpus=0, labels=labels("launcher"))
+    workers = [cluster.pod(f"bert-worker-{i}", job, labels=labels("worker", str(i))) for i in range(3)]
     pipeline.gpus(*gpus([]))
     with pipeline.run():
         for pod in (launcher, *workers):
@@ -78,23 +89,6 @@ def test_a_job_of_three_workers(pipeline: Pipeline, cluster: Cluster, kube: Kube
     print(described)
     for pod in workers:
         assert f"dutycycle.io/{pod['metadata']['name']}:" in described
-
-
-def mpijob(cluster: Cluster, kube: Kube) -> tuple[Object, Object, list[Object]]:
-    """As a user applies it and the MPI operator goes on: workers of its own, a launcher through a Job."""
-    manifest = {
-        "apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob", "spec": {"slotsPerWorker": 1},
-        "metadata": {"name": "bert", "namespace": cluster.namespace, "annotations": FOREIGN},
-    }  # fmt: skip
-    kube.admin.kubectl("apply", "--filename=-", stdin=json.dumps(manifest))
-    job = kube.admin.get(manifest)
-    template: Object = {
-        "template": {"spec": {"containers": [{"name": "l", "image": "i"}], "restartPolicy": "Never"}}
-    }
-    starter = cluster.make("batch/v1", "Job", "bert-launcher", job, spec=template)
-    launcher = cluster.pod("bert-launcher-x7v2p", starter, gpus=0, labels=labels("launcher"))
-    workers = [cluster.pod(f"bert-worker-{i}", job, labels=labels("worker", str(i))) for i in range(3)]
-    return job, launcher, workers
 
 
 def labels(role: str, index: str | None = None) -> dict[str, str]:

@@ -123,7 +123,16 @@ class ChartKubelet:
             self._stop(uid)
         for one in list(self._pods.values()):
             self._probe(one)
-        self._operate()
+        # What the Prometheus Operator makes of a PodMonitor and of rules; and the network of a Service.
+        monitored = self._items("monitoring.coreos.com/v1", "podmonitors")
+        targets = [f"127.0.0.1:{one.port}" for one in self._pods.values() if one.port and monitored]
+        _replace(self._operated / "targets.json", json.dumps([{"targets": sorted(targets)}]))
+        rules = [one["spec"] for one in self._items("monitoring.coreos.com/v1", "prometheusrules")]
+        if _replace(self._operated / "rules.yml", yaml.safe_dump(rules[0] if rules else {"groups": []})):
+            self._prometheus.reload()
+        for one in self._pods.values():
+            if one.https and one.pod["metadata"]["labels"]["app.kubernetes.io/component"] == "adapter":
+                self._lead_to(one.https)
 
     def _start(self, uid: str, pod: Object) -> None:
         meta = pod["metadata"]
@@ -205,18 +214,6 @@ class ChartKubelet:
             except subprocess.TimeoutExpired:
                 one.process.kill()
                 one.process.wait()
-
-    def _operate(self) -> None:
-        """What the Prometheus Operator makes of a PodMonitor and of rules; and the network of a Service."""
-        monitored = self._items("monitoring.coreos.com/v1", "podmonitors")
-        targets = [f"127.0.0.1:{one.port}" for one in self._pods.values() if one.port and monitored]
-        _replace(self._operated / "targets.json", json.dumps([{"targets": sorted(targets)}]))
-        rules = [one["spec"] for one in self._items("monitoring.coreos.com/v1", "prometheusrules")]
-        if _replace(self._operated / "rules.yml", yaml.safe_dump(rules[0] if rules else {"groups": []})):
-            self._prometheus.reload()
-        for one in self._pods.values():
-            if one.https and one.pod["metadata"]["labels"]["app.kubernetes.io/component"] == "adapter":
-                self._lead_to(one.https)
 
     def _lead_to(self, port: int) -> None:
         api: Object = {

@@ -30,7 +30,7 @@ def sample(second: int) -> ConsumerRecord:
     return ConsumerRecord("cuda-samples", 0, second, "gpu-a", encode(one), one.ts_ms)
 
 
-def derived() -> dict[str, list[tuple[str, Any]]]:
+def test_windows_cycles_and_peaks_of_a_pod() -> None:
     pipeline = LocalPipeline(stages(load({})))
     pod = Pod(uid="u", namespace="team", name="bert-0", node="gpu-a", phase="Running")
     outs = pipeline.feed(ConsumerRecord("pods", 0, 0, "u", encode(pod), START_MS))
@@ -41,11 +41,6 @@ def derived() -> dict[str, list[tuple[str, Any]]]:
     found: dict[str, list[tuple[str, Any]]] = {}
     for out in outs:
         found.setdefault(out.topic, []).append((out.key or "", orjson.loads(out.value or b"null")))
-    return found
-
-
-def test_windows_cycles_and_peaks_of_a_pod() -> None:
-    found = derived()
     minutes = [one for key, one in found["window-aggregates"] if key == "pod/u" and one["size_ms"] == 60_000]
     assert {one["source"] for one in minutes} == {"cuda"}
     launches = minutes[1]["metrics"]["kernel_launches_per_s"]

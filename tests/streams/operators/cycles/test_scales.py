@@ -122,23 +122,18 @@ def test_bursts_of_another_metric_tell_what_is_an_alias() -> None:
     assert two(range(240), CycleScales(2, witnesses=np.array([0, 0]))) == []
 
 
-def changes_of(signal: Signal, every_s: int, hours: float) -> Changes:
-    """The changes of a series that ticks every so many seconds, evaluated every ten ticks."""
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("true", "every_s", "hours"), [(610.0, 2, 1.0), (1500.0, 5, 2.0), (5400.0, 5, 6.0), (86_400.0, 60, 96.0)]
+)
+def test_minutes_and_hours_and_a_day(true: float, every_s: int, hours: float) -> None:
+    signal = square(true, 0.85)
     scales, changes = CycleScales(1), []
     for tick in range(int(3600 * hours / every_s)):
         ts_ms = START_MS + 1000 * every_s * tick
         scales.update(ts_ms, signal(np.array([every_s * tick], float)), 1000 * every_s)
         if tick % 10 == 9:
             changes += [(every_s * tick, one) for _, one in scales.changes(ts_ms)]
-    return changes
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("true", "every_s", "hours"), [(610.0, 2, 1.0), (1500.0, 5, 2.0), (5400.0, 5, 6.0), (86_400.0, 60, 96.0)]
-)
-def test_minutes_and_hours_and_a_day(true: float, every_s: int, hours: float) -> None:
-    changes = changes_of(square(true, 0.85), every_s, hours)
     assert [periods(one) for _, one in changes] == [[pytest.approx(true, rel=0.02)]]
     assert changes[0][0] <= 3.5 * true
 

@@ -47,15 +47,10 @@ PARTS = [part("nvml", 10, 50.0), part("nvml", 20, 90.0), part("cgroup", 15, 250.
          part("cgroup", 3, 40.0, opened_ms=99_000, node="a"), identity()]  # fmt: skip
 
 
-def in_source_order(parts: list[PodPart]) -> list[PodPart]:
-    """Each source's parts in their own order, as a partition keeps them, however sources interleave."""
-    nvml = iter(sorted((p for p in parts if p.source == "nvml"), key=lambda p: p.samples))
-    return [next(nvml) if one.source == "nvml" else one for one in parts]
-
-
 @given(st.permutations(PARTS))
 def test_the_order_between_sources_does_not_matter(parts: list[PodPart]) -> None:
-    assert settled(in_source_order(parts)) == settled(PARTS)
+    nvml = iter(sorted((p for p in parts if p.source == "nvml"), key=lambda p: p.samples))
+    assert settled([next(nvml) if one.source == "nvml" else one for one in parts]) == settled(PARTS)
 
 
 @given(st.lists(st.sampled_from(PARTS), max_size=6))

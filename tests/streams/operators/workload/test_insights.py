@@ -265,16 +265,6 @@ def test_what_idleness_cost() -> None:
     )
 
 
-def apart(of: dict[str, list[InsightPart]], spans: int, gap_ms: int) -> list[InsightPart]:
-    """With a time after the first ``spans`` of which nothing is known."""
-    later = {
-        source: [replace(one, start_ms=one.start_ms + gap_ms) for one in those[spans:]]
-        for source, those in of.items()
-    }
-    first = {source: those[:spans] for source, those in of.items()}
-    return in_turn(first) + in_turn(later | {"pods": []})
-
-
 @pytest.mark.parametrize(("gap_s", "since_s"), [(20, 0), (30, 230), (3800, 4000)])
 def test_time_that_nobody_measured_is_not_idleness(gap_s: int, since_s: int) -> None:
     operator = STAGES["insights"].build("p", None)
@@ -282,7 +272,13 @@ def test_time_that_nobody_measured_is_not_idleness(gap_s: int, since_s: int) -> 
     longer = [
         replace(one, start_ms=one.start_ms + (600 + gap_s) * 1000) for one in in_turn(of | {"pods": []})
     ]
-    found = insights(run(operator, apart(of, 20, 1000 * gap_s) + longer))
+    gap_ms = 1000 * gap_s
+    later = {
+        source: [replace(one, start_ms=one.start_ms + gap_ms) for one in those[20:]]
+        for source, those in of.items()
+    }
+    first = {source: those[:20] for source, those in of.items()}
+    found = insights(run(operator, in_turn(first) + in_turn(later | {"pods": []}) + longer))
     last = found[-1]
     assert last.bottleneck == "idle"
     assert last.ts_ms > START_MS + (200 + gap_s) * 1000, "it is told again in time"

@@ -37,16 +37,12 @@ def archive_classes(class_path: str, start: Callable[[list[str]], ServerProcess]
     file = cache_folder() / f"{name}.jsa"
     with locked(name):
         if not file.exists():
-            _make(file, start)
+            with tempfile.TemporaryDirectory(dir=file.parent, prefix=file.stem) as temporary:
+                unfinished = Path(temporary) / file.name
+                start([f"-XX:ArchiveClassesAtExit={unfinished}"]).stop(120)  # it writes the file when it ends
+                if unfinished.exists():
+                    unfinished.rename(file)  # only a complete one gets the name
     return [f"-XX:SharedArchiveFile={file}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
-
-
-def _make(file: Path, start: Callable[[list[str]], ServerProcess]) -> None:
-    with tempfile.TemporaryDirectory(dir=file.parent, prefix=file.stem) as temporary:
-        unfinished = Path(temporary) / file.name
-        start([f"-XX:ArchiveClassesAtExit={unfinished}"]).stop(120)  # it writes the file when it ends
-        if unfinished.exists():
-            unfinished.rename(file)  # only a complete one gets the name
 
 
 _START_S = 240

@@ -172,9 +172,9 @@ async def test_poison_in_the_state(
     places = [
         at for at, one in enumerate(world) if one.key == "gpu-000" and one.topic.endswith("nvml-samples")
     ]
-    fitting, *spoilt = places[20], places[30], places[40]
+    fitting, longer, longest = places[20], places[30], places[40]
     good = [padded(one, LIMIT) if at == fitting else one for at, one in enumerate(world)]
-    sizes = {spoilt[0]: LIMIT + 1, spoilt[1]: BROKERS_LIMIT}
+    sizes = {longer: LIMIT + 1, longest: BROKERS_LIMIT}
     sent = [each for at, one in enumerate(good) for each in _with_long(one, sizes.get(at))]
     first = next(at for at, one in enumerate(sent) if second_of(one) == SPOILT_AT)
     last = next(at for at, one in enumerate(sent) if second_of(one) == DAMAGED_AT)

@@ -12,7 +12,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +52,7 @@ class _Running:
     port: int = 0
     https: int = 0
     ready: bool = False
-    log: Path = field(default_factory=Path)
+    log: Path = Path()
 
 
 class ChartKubelet:

@@ -5,12 +5,11 @@ from importlib import import_module
 from itertools import pairwise
 from typing import Any
 
-import orjson
 import pytest
 from river import base
 
 from dutycycle.contract.log import ProducerRecord
-from streams.operators.base import CountedEvent, Emission
+from streams.operators.base import Emission
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.models.bank import SIZED_EVERY, Model, ModelBank, ModelsConfig
 from streams.operators.models.codec import StateCodec
@@ -18,6 +17,7 @@ from streams.operators.models.roles import role_of
 from streams.operators.node.operator import NodeConfig, NodeOperator
 from streams.state.codec import from_bytes, to_bytes
 from tests.support.data.samples import gpu, nvml, record
+from tests.support.streams.emitted import counts_of, plain_of
 
 MODULES = "anomaly drift linear_model preprocessing time_series"
 anomaly, drift, linear_model, preprocessing, time_series = (
@@ -68,22 +68,6 @@ def run(node: NodeOperator, seconds: range) -> list[Emission]:
     ]
 
 
-def of(emissions: list[Emission], topic: str) -> list[dict[str, Any]]:
-    return [
-        orjson.loads(one.value or b"")
-        for one in emissions
-        if isinstance(one, ProducerRecord) and one.topic == topic
-    ]
-
-
-def counted(emissions: list[Emission]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for one in emissions:
-        if isinstance(one, CountedEvent):
-            found[one.event] = found.get(one.event, 0) + one.count
-    return found
-
-
 HOLT = model("hw", lambda: time_series.HoltWinters(alpha=0.1, beta=0.01, gamma=0.3, seasonality=10))
 LINEAR = model("lin", lambda: preprocessing.StandardScaler() | linear_model.LinearRegression())
 TREES = model(
@@ -96,7 +80,7 @@ ALL = (HOLT, LINEAR, TREES, FILTER, ADWIN)
 
 
 def test_a_forecaster_that_knows_the_cycle_is_right() -> None:
-    said = of(run(operator(HOLT), range(600)), "model-forecasts")
+    said = plain_of(run(operator(HOLT), range(600)), "model-forecasts")
     gpu_0 = [one for one in said if one["subject"]["gpu"] == "GPU-0"]
     assert {one["model"] for one in gpu_0} == {"hw"}
     last = gpu_0[-1]
@@ -120,7 +104,7 @@ def test_a_regressor_learns_what_came_after_so_many_ticks() -> None:
         def predict_one(self, x: dict[Any, Any]) -> Any:
             return x["lag_1"]
 
-    said = of(run(operator(model("last", Last), lags=2), range(60)), "model-forecasts")
+    said = plain_of(run(operator(model("last", Last), lags=2), range(60)), "model-forecasts")
     one = next(one for one in said if one["subject"]["gpu"] == "GPU-0")
     before = one["ts_ms"] // 1000 - 1
     assert [point["value"] for point in one["forecast"]] == [95 if before % 10 < 6 else 5] * 2
@@ -130,7 +114,7 @@ def test_a_regressor_learns_what_came_after_so_many_ticks() -> None:
 
 
 def test_scores_are_collected_until_the_next_evaluation() -> None:
-    said = of(run(operator(TREES), range(120)), "model-scores")
+    said = plain_of(run(operator(TREES), range(120)), "model-scores")
     assert {one["subject"]["gpu"] for one in said} == {"GPU-0"}, "GPU-1 has no power"
     assert said[-1]["metrics"] == ["gpu_util_pct", "power_w"]
     assert {one["count"] for one in said[1:]} == {10}
@@ -138,7 +122,7 @@ def test_scores_are_collected_until_the_next_evaluation() -> None:
 
 
 def test_a_filter_notices_where_an_anomaly_begins_and_a_detector_a_drift() -> None:
-    said = of(run(operator(FILTER, ADWIN), range(360)), "model-events")
+    said = plain_of(run(operator(FILTER, ADWIN), range(360)), "model-events")
     began = [one for one in said if one["subject"]["gpu"] == "GPU-1"]
     assert {(one["model"], one["kind"]) for one in began} == {("filter", "anomaly"), ("adwin", "drift")}
     assert min(one["ts_ms"] for one in began) == 300_000
@@ -175,7 +159,7 @@ def test_another_model_of_the_same_name_begins_anew_and_the_others_go_on() -> No
     kept = {tuple(place[0]): place[3] for place in second.snapshot()["models"]["running"]}
     assert {name for name, *_ in kept} == {"hst"}
     assert set(kept.values()) == {100}
-    assert not counted(run(second, range(100, 130)))
+    assert not counts_of(run(second, range(100, 130)))
 
 
 class Raises(base.DriftDetector):
@@ -216,22 +200,22 @@ class Unstorable(base.DriftDetector):
 def test_a_model_that_raises_begins_anew_after_ever_longer_pauses() -> None:
     node = operator(model("raises", Raises), HOLT)
     said = run(node, range(200))
-    events = [one for one in of(said, "model-events") if one["subject"]["gpu"] == "GPU-0"]
+    events = [one for one in plain_of(said, "model-events") if one["subject"]["gpu"] == "GPU-0"]
     assert [one["kind"] for one in events] == ["failed", "failed"]
     assert [one["ts_ms"] // 1000 for one in events] == [19, 19 + 60 + 19]
     assert events[0]["detail"] == "RuntimeError: no more of this"
-    assert counted(said) == {"model_failed": 4}
-    assert of(said, "model-forecasts") == of(run(operator(HOLT), range(200)), "model-forecasts")
+    assert counts_of(said) == {"model_failed": 4}
+    assert plain_of(said, "model-forecasts") == plain_of(run(operator(HOLT), range(200)), "model-forecasts")
     again = operator(model("raises", Raises), HOLT)
     again.restore(from_bytes(to_bytes(node.snapshot())))
-    (event, _) = of(run(again, range(200, 300)), "model-events")
+    (event, _) = plain_of(run(again, range(200, 300)), "model-events")
     assert event["ts_ms"] // 1000 == 98 + 120 + 19, "a restart does not wake it"
 
 
 def test_a_state_over_the_limit_is_dropped() -> None:
     said = run(operator(model("grows", Grows), state_bytes=2_000), range(SIZED_EVERY + 10))
-    assert counted(said) == {"model_large": 2}
-    (event, _) = of(said, "model-events")
+    assert counts_of(said) == {"model_large": 2}
+    (event, _) = plain_of(said, "model-events")
     assert (event["kind"], event["detail"]) == ("large", "over 2000 bytes")
     assert event["ts_ms"] == 1000 * (SIZED_EVERY - 1)
 
@@ -241,8 +225,8 @@ def test_a_state_that_cannot_be_stored_costs_the_model_and_not_the_node() -> Non
     run(node, range(50))
     node.snapshot()
     said = run(node, range(50, 60))
-    assert counted(said) == {"model_failed": 2}
-    assert "<lambda>" in of(said, "model-events")[0]["detail"]
+    assert counts_of(said) == {"model_failed": 2}
+    assert "<lambda>" in plain_of(said, "model-events")[0]["detail"]
     restored = operator(HOLT)
     restored.restore(from_bytes(to_bytes(node.snapshot())))
 
@@ -255,8 +239,8 @@ def test_a_stored_state_that_cannot_be_read_costs_the_model_and_not_the_node() -
     restored = operator(HOLT)
     restored.restore(stored)
     said = run(restored, range(50, 60))
-    assert counted(said) == {"model_failed": 1}
-    assert "os:system, which is no part of River" in of(said, "model-events")[0]["detail"]
+    assert counts_of(said) == {"model_failed": 1}
+    assert "os:system, which is no part of River" in plain_of(said, "model-events")[0]["detail"]
 
 
 def test_the_kind_of_a_subject_chooses() -> None:

@@ -8,8 +8,8 @@ from streams.operators.columns.nvml import NvmlReader
 from streams.operators.node.operator import NodeConfig, NodeOperator
 from streams.operators.workload.channels import ABSENT_CODE, NVML_CHANNELS, codes_from_text
 from streams.state.codec import from_bytes, to_bytes
-from tests.streams.operators.node.test_operator import of
 from tests.support.data.samples import gpu, nvml, record
+from tests.support.streams.emitted import plain_of
 
 CONFIG = NodeConfig(topic="nvml-samples", source="nvml")
 BEGINS, MOVES, END = 40, 160, 200
@@ -29,7 +29,7 @@ def fed(figures: dict[str, Any], stored_at: tuple[int, ...] = ()) -> list[dict[s
             node = NodeOperator(CONFIG, "a", NvmlReader("a"))
             node.restore(state)
         emissions += node.update(record("nvml-samples", "a", nvml(second, [one]), second))
-    return of(emissions + node.close(), "insight-parts")
+    return plain_of(emissions + node.close(), "insight-parts")
 
 
 def test_it_is_told_with_its_beginning_and_has_no_figures_until_it_moves() -> None:

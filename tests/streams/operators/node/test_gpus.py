@@ -3,7 +3,6 @@
 import random
 from typing import Any
 
-import orjson
 import pytest
 
 from dutycycle.contract.log import ProducerRecord
@@ -13,6 +12,7 @@ from streams.operators.node.gpus import LOOK_BACK_MS, RecentMaximum
 from streams.operators.node.operator import NodeConfig, NodeOperator
 from streams.state.codec import from_bytes, to_bytes
 from tests.support.data.samples import gpu, nvml, record
+from tests.support.streams.emitted import plain_of
 
 CONFIG = NodeConfig(topic="nvml-samples", source="nvml")
 
@@ -32,11 +32,6 @@ def fed(node: NodeOperator, seconds: range) -> list[Emission]:
     return [one for n in seconds for one in node.update(record("nvml-samples", "a", sample(n), n))]
 
 
-def of(emissions: list[Emission], topic: str) -> list[dict[str, Any]]:
-    outs = [one for one in emissions if isinstance(one, ProducerRecord) and one.topic == topic]
-    return [orjson.loads(one.value or b"") for one in outs]
-
-
 def of_gpu(plain: list[dict[str, Any]], uuid: str, metric: str) -> list[dict[str, Any]]:
     of_it = [one["metrics"] for one in plain if one["subject"].get("gpu") == uuid]
     return [one[metric] for one in of_it if metric in one]
@@ -45,8 +40,10 @@ def of_gpu(plain: list[dict[str, Any]], uuid: str, metric: str) -> list[dict[str
 def test_a_part_says_what_the_derived_records_of_its_gpus_said() -> None:
     node = operator()
     emissions = fed(node, range(300)) + node.close()
-    part = of(emissions, "node-parts")[-1]
-    windows, cycles, trends = (of(emissions, name) for name in ("window-aggregates", "cycles", "trends"))
+    part = plain_of(emissions, "node-parts")[-1]
+    windows, cycles, trends = (
+        plain_of(emissions, name) for name in ("window-aggregates", "cycles", "trends")
+    )
     assert (part["node"], part["ts_ms"]) == ("a", max(one["end_ms"] for one in windows))
     assert part["gpus"].keys() == {"GPU-0", "GPU-1"}
     for uuid, known in part["gpus"].items():
@@ -71,7 +68,7 @@ def test_a_gpu_whose_utilization_shows_no_cycle_has_that_of_its_power() -> None:
         power = 300 if second % 13 < 8 else 90
         one = gpu(0, gpu_util_pct=noise.randint(90, 100), mem_copy_util_pct=40, power_w=power)
         node.update(record("nvml-samples", "a", nvml(second, [one]), second))
-    known = of(node.close(), "node-parts")[-1]["gpus"]["GPU-0"]
+    known = plain_of(node.close(), "node-parts")[-1]["gpus"]["GPU-0"]
     assert (known["cyclic"], known["period_s"]) == (True, pytest.approx(13.0, rel=0.01))
 
 
@@ -88,19 +85,19 @@ def test_when_it_is_flushed_and_restarted_makes_no_difference(seed: int) -> None
         if chance.random() < 0.05:
             plain, pieces = to_bytes(pieces.snapshot()), operator()
             pieces.restore(from_bytes(plain))
-    assert of(whole.close(), "node-parts") == of(pieces.close(), "node-parts")
+    assert plain_of(whole.close(), "node-parts") == plain_of(pieces.close(), "node-parts")
 
 
 def test_nothing_is_sent_unless_a_window_closed_and_a_gpu_that_is_gone_is_forgotten() -> None:
     node = operator()
     fed(node, range(5))
-    assert of(node.flush(), "node-parts") == []
+    assert plain_of(node.flush(), "node-parts") == []
     fed(node, range(5, 30))
-    assert len(of(node.flush(), "node-parts")) == 1
-    assert of(node.flush(), "node-parts") == []
+    assert len(plain_of(node.flush(), "node-parts")) == 1
+    assert plain_of(node.flush(), "node-parts") == []
     for second in range(30, 800):
         node.update(record("nvml-samples", "a", nvml(second, [gpu(0, gpu_util_pct=1)]), second))
-    assert of(node.flush(), "node-parts")[-1]["gpus"].keys() == {"GPU-0"}
+    assert plain_of(node.flush(), "node-parts")[-1]["gpus"].keys() == {"GPU-0"}
 
 
 def test_a_part_is_that_of_the_last_evaluation_whenever_it_is_sent() -> None:

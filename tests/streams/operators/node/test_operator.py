@@ -6,7 +6,6 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,6 +20,7 @@ from streams.operators.peaks.histogram import percentile
 from streams.state.codec import from_bytes, to_bytes
 from tests.support.data.samples import gpu, nvml, record
 from tests.support.examples import examples
+from tests.support.streams.emitted import counts_of, plain_of
 from tests.support.targets import slow_after
 
 CONFIG = NodeConfig(topic="nvml-samples", source="nvml", sizes_ms=(10_000, 60_000))
@@ -44,24 +44,8 @@ def run(node: NodeOperator, samples: list[dict[str, Any]]) -> list[Emission]:
     ]
 
 
-def of(emissions: list[Emission], topic: str) -> list[dict[str, Any]]:
-    return [
-        orjson.loads(one.value or b"")
-        for one in emissions
-        if isinstance(one, ProducerRecord) and one.topic == topic
-    ]
-
-
-def happened(emissions: list[Emission]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for one in emissions:
-        if isinstance(one, CountedEvent):
-            counts[one.event] = counts.get(one.event, 0) + one.count
-    return counts
-
-
 def test_a_window_says_what_was_measured() -> None:
-    windows = of(run(operator(), [sample(second) for second in range(40)]), "window-aggregates")
+    windows = plain_of(run(operator(), [sample(second) for second in range(40)]), "window-aggregates")
     first = next(w for w in windows if w["subject"]["kind"] == "gpu")
     values = [95 if second % 8 < 4 else 2 for second in range(10)]
     utilization = first["metrics"].pop("gpu_util_pct")
@@ -78,7 +62,7 @@ def test_a_window_says_what_was_measured() -> None:
 
 
 def test_a_subject_has_one_record_of_a_window() -> None:
-    windows = of(run(operator(), [sample(second) for second in range(40)]), "window-aggregates")
+    windows = plain_of(run(operator(), [sample(second) for second in range(40)]), "window-aggregates")
     names = [(Subject(**w["subject"]).key, w["size_ms"], w["start_ms"]) for w in windows]
     assert sorted(names) == [
         (key, 10_000, start) for key in ("gpu/a/GPU-0", "pod/p") for start in (0, 10_000)
@@ -87,7 +71,7 @@ def test_a_subject_has_one_record_of_a_window() -> None:
 
 def test_energy_has_its_increase_and_no_mean() -> None:
     plain = [nvml(second, [gpu(0, energy_j=1e6 + 500 * second)]) for second in range(40)]
-    windows = of(run(operator(), plain), "window-aggregates")
+    windows = plain_of(run(operator(), plain), "window-aggregates")
     assert [w["metrics"] for w in windows] == [
         {"energy_j": {"count": 10, "increase": 4500}}, {"energy_j": {"count": 10, "increase": 5000}},
     ]  # fmt: skip
@@ -96,21 +80,21 @@ def test_energy_has_its_increase_and_no_mean() -> None:
 def test_the_pods_cycle_is_found() -> None:
     node = operator()
     emissions = run(node, [sample(second) for second in range(200)])
-    found = [c["metrics"] for c in of(emissions, "cycles") if c["subject"]["kind"] == "pod"]
+    found = [c["metrics"] for c in plain_of(emissions, "cycles") if c["subject"]["kind"] == "pod"]
     assert found[-1]["gpu_util_pct"]["cyclic"] is True
     assert found[-1]["gpu_util_pct"]["period_s"] == pytest.approx(8, rel=0.01)
 
 
 def test_memory_that_runs_out_is_announced() -> None:
     plain = [nvml(s, [gpu(0, mem_used_bytes=200_000 + 500 * s, mem_total_bytes=10**6)]) for s in range(700)]
-    trends = of(run(operator(), plain), "trends")
+    trends = plain_of(run(operator(), plain), "trends")
     assert trends[-1]["metrics"]["mem_used_bytes"]["exhausts_in_s"] == pytest.approx(1600 - 689, rel=0.1)
 
 
 def test_peaks_are_settled_once_and_cumulative() -> None:
     node = operator()
     run(node, [sample(second) for second in range(5)])
-    (first,) = of(node.flush(), "pod-parts")
+    (first,) = plain_of(node.flush(), "pod-parts")
     util = first["metrics"]["gpu_util_pct"]
     assert percentile(b64decode(util.pop("histogram")), 50) == 90
     assert util == {"max": 90, "at_ms": 0, "sum": 4 * 90 + 5, "count": 5}
@@ -118,7 +102,7 @@ def test_peaks_are_settled_once_and_cumulative() -> None:
     assert first["processes"]["a/0/7"]["gpu_util_pct"]["max"] == 90
     assert node.flush() == []
     run(node, [sample(5)])
-    (second,) = of(node.flush(), "pod-parts")
+    (second,) = plain_of(node.flush(), "pod-parts")
     assert (second["samples"], second["opened_ms"]) == (6, first["opened_ms"])
 
 
@@ -127,8 +111,8 @@ def test_a_late_tick_is_out_of_its_windows_and_in_the_peaks() -> None:
     late = sample(3) | {"seq": 900}
     late["gpus"][0]["processes"][0]["gpu_util_pct"] = 99
     emissions = run(node, [*(sample(second) for second in range(100)), late])
-    assert happened(emissions) == {"sample_late": 1}
-    (part,) = of(node.flush(), "pod-parts")
+    assert counts_of(emissions) == {"sample_late": 1}
+    (part,) = plain_of(node.flush(), "pod-parts")
     assert part["metrics"]["gpu_util_pct"]["max"] == 99
     assert part["metrics"]["gpu_util_pct"]["at_ms"] == 3000
 
@@ -170,10 +154,10 @@ def test_every_tick_is_accounted_for(seed: int) -> None:
     samples = disturbed(seed)
     node = operator()
     emissions = run(node, samples)
-    windows = of(emissions + node.close(), "window-aggregates")
+    windows = plain_of(emissions + node.close(), "window-aggregates")
     minutes = [w for w in windows if w["size_ms"] == 60_000 and w["subject"]["kind"] == "gpu"]
     minute = sum(w["metrics"]["mem_used_bytes"]["count"] for w in minutes)
-    noticed = happened(emissions)
+    noticed = counts_of(emissions)
     held = len(node.snapshot()["timeline"]["held"])
     left_out = noticed.get("sample_duplicate", 0) + noticed.get("clock_jump", 0) + held
     late = noticed.get("sample_late", 0)
@@ -212,7 +196,7 @@ def test_one_tick_a_year_ahead_does_not_end_a_node() -> None:
     wrong = sample(31_536_000) | {"seq": 5000}
     emissions = run(node, [*good[:30], wrong, *good[30:]])
     assert [one for one in emissions if isinstance(one, ProducerRecord)] == run(untouched, good)
-    assert happened(emissions) == {"clock_jump": 1}
+    assert counts_of(emissions) == {"clock_jump": 1}
 
 
 YEARS = 315_360_000
@@ -245,25 +229,25 @@ def test_a_clock_that_is_set_back_blinds_no_node(name: str, restart_at: int | No
         emissions += node.update(record("nvml-samples", "a", plain, offset))
     emissions += node.close()
     newest: dict[tuple[int, str], float] = {}
-    for hour in of(emissions, "usage"):
+    for hour in plain_of(emissions, "usage"):
         newest |= {(hour["hour_ms"], row.get("pod_uid", "")): row["gpu_s"] for row in hour["gpus"]}
     assert sum(newest.values()) == len(plains)
-    days = {day["day_ms"]: day["samples"] for day in of(emissions, "node-peaks")}
+    days = {day["day_ms"]: day["samples"] for day in plain_of(emissions, "node-peaks")}
     assert sum(days.values()) == len(plains)
-    parts = of(emissions, "pod-parts")
+    parts = plain_of(emissions, "pod-parts")
     if name != "right, years ahead, right again":  # a state of a day ago is not gone on with
         assert parts[-1]["samples"] == len(plains)
         assert parts[-1]["totals"]["gpu_s"] == pytest.approx(len(plains))
     end_ms = plains[-1]["ts_ms"]
     assert parts[-1]["last_ms"] == end_ms
-    noticed = happened(emissions)
+    noticed = counts_of(emissions)
     assert "sample_late" not in noticed
     assert noticed["clock_set_back"] == (2 if name == "back and back again" else 1)
-    windows = of(emissions, "window-aggregates")
+    windows = plain_of(emissions, "window-aggregates")
     minutes = [one for one in windows if one["size_ms"] == 60_000 and one["subject"]["kind"] == "gpu"]
     assert sum(one["metrics"]["gpu_util_pct"]["count"] for one in minutes) == len(plains)
     assert minutes[-1]["start_ms"] <= end_ms < minutes[-1]["end_ms"]
-    found = [one for one in of(emissions, "cycles") if one["subject"]["kind"] == "pod"][-1]
+    found = [one for one in plain_of(emissions, "cycles") if one["subject"]["kind"] == "pod"][-1]
     epochs = [now for before, now in pairwise(SET_BACK[name]) if now < before]
     assert 1000 * epochs[-1] < found["ts_ms"] <= end_ms
     assert found["metrics"]["gpu_util_pct"]["period_s"] == pytest.approx(8, rel=0.02)
@@ -278,8 +262,8 @@ def test_settings_of_the_analysis_count_and_a_snapshot_of_others_is_refused() ->
     )
     node = NodeOperator(slow, "a", NvmlReader("a"))
     said = run(node, [sample(second) for second in range(400)])
-    assert {metric for one in of(said, "cycles") for metric in one["metrics"]} == {"power_w"}
-    trends = of(said, "trends")
+    assert {metric for one in plain_of(said, "cycles") for metric in one["metrics"]} == {"power_w"}
+    trends = plain_of(said, "trends")
     assert len({one["ts_ms"] // 60_000 for one in trends}) == len({one["ts_ms"] for one in trends}) > 3
     ahead = {
         f["horizon_s"] for one in trends for metric in one["metrics"].values() for f in metric["forecast"]
@@ -302,7 +286,7 @@ def test_what_nobody_has_measured_takes_no_room_in_windows() -> None:
     busy = [sample(second) for second in range(20, 60)]
     for plain_sample in busy:
         plain_sample["gpus"][0]["tensor_active_pct"] = 7.0
-    windows = of(run(node, busy), "window-aggregates")
+    windows = plain_of(run(node, busy), "window-aggregates")
     told = {one["start_ms"]: one["metrics"] for one in windows if one["subject"].get("gpu") == uuid}
     assert "tensor_active_pct" not in told[10_000]
     assert told[20_000]["tensor_active_pct"]["count"] == 10

@@ -3,18 +3,17 @@
 from typing import Any
 
 import numpy as np
-import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dutycycle.contract.log import ProducerRecord
 from streams.operators.columns.cgroup import CgroupReader
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.node.operator import NodeConfig, NodeOperator
 from streams.operators.peaks.node import DAY_MS
 from streams.state.codec import from_bytes, to_bytes
 from tests.support.data.samples import cgroup, gpu, nvml, record
+from tests.support.streams.emitted import plain_of
 
 DAY = 1_700_000_000_000 // DAY_MS * DAY_MS + DAY_MS
 
@@ -27,15 +26,7 @@ def node(source: str = "nvml") -> NodeOperator:
 def fed(operator: NodeOperator, samples: list[dict[str, Any]], source: str = "nvml") -> list[dict[str, Any]]:
     """What is said of the node, sample after sample."""
     taken = [operator.update(record(f"{source}-samples", "a", one)) for one in samples]
-    return of([out for outs in taken for out in outs])
-
-
-def of(outs: list[Any]) -> list[dict[str, Any]]:
-    return [
-        orjson.loads(out.value or b"")
-        for out in outs
-        if isinstance(out, ProducerRecord) and out.topic == "node-peaks"
-    ]
+    return plain_of([out for outs in taken for out in outs], "node-peaks")
 
 
 def tick(seq: int, ts_ms: int, *utils: float | None, **more: Any) -> dict[str, Any]:
@@ -50,7 +41,7 @@ def test_a_day_has_the_most_of_any_gpu_and_of_all_together() -> None:
     samples = [tick(n, DAY + 1000 * n, 10.0 + n, 90.0 - n, power_w=100.0 + n) for n in range(50)]
     operator = node()
     fed(operator, samples)
-    (found,) = of(operator.close())
+    (found,) = plain_of(operator.close(), "node-peaks")
     assert {name: found[name] for name in ("node", "source", "day_ms", "first_ms", "last_ms", "samples")} == {
         "node": "a", "source": "nvml", "day_ms": DAY, "first_ms": DAY, "last_ms": DAY + 49_000, "samples": 50,
     }  # fmt: skip
@@ -64,13 +55,13 @@ def test_a_day_has_the_most_of_any_gpu_and_of_all_together() -> None:
     assert (power["max"], power["at_ms"]) == (298, DAY + 49_000)
     assert abs(power["p95"] - 294) <= 294 / 64
     assert found["gpus"]["a/1"]["gpu_util_pct"] == {"max": 90, "mean": 65.5, "at_ms": DAY}
-    assert of(operator.close()) == [], "nothing new"
+    assert plain_of(operator.close(), "node-peaks") == [], "nothing new"
 
 
 def test_what_was_not_measured_is_absent_and_a_gpu_that_is_unknown_adds_nothing() -> None:
     operator = node()
     fed(operator, [tick(0, DAY, None, 40.0), tick(1, DAY + 1000, None, 60.0)])
-    (found,) = of(operator.close())
+    (found,) = plain_of(operator.close(), "node-peaks")
     assert found["metrics"]["gpu_mem_used_bytes"]["max"] == 2 * 2**30
     assert (found["metrics"]["gpu_util_pct"]["mean"], "gpu_power_w" in found["metrics"]) == (50, False)
     assert "a/0" not in found["gpus"]
@@ -92,7 +83,7 @@ def test_the_host_of_a_node() -> None:
         for n in range(40)
     ]
     fed(operator, samples, "cgroup")
-    (found,) = of(operator.close())
+    (found,) = plain_of(operator.close(), "node-peaks")
     assert found["metrics"]["cpu_util_pct"]["max"] == 900
     assert abs(found["metrics"]["cpu_util_pct"]["p95"] - 900) <= 900 / 64
     assert found["metrics"]["mem_used_bytes"]["max"] == 2**30 + 39
@@ -120,4 +111,4 @@ def test_restarts_change_nothing(steps: list[tuple[int, float, float]], cuts: se
             cut = node()
             cut.restore(plain)
         got += fed(cut, [one])
-    assert got + of(cut.close()) == expected + of(whole.close())
+    assert got + plain_of(cut.close(), "node-peaks") == expected + plain_of(whole.close(), "node-peaks")

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from dutycycle.contract.codec import encode
 from dutycycle.contract.log import ProducerRecord
 from dutycycle.contract.records.parts import PodPart, Tally
-from streams.operators.node.operator import NodeOperator
 from streams.operators.peaks.pod import PodOperator
 from streams.operators.peaks.processes import MAX_POD_PROCESSES, limit_processes
 from streams.state.codec import from_bytes, to_bytes
 from tests.streams.operators.node.test_operator import operator
 from tests.support.data.samples import gpu, nvml, record
 from tests.support.examples import examples
+from tests.support.streams.emitted import plain_of
 
 RUNNING = 3
 """So many processes at a time, each for as many ticks."""
@@ -37,11 +37,6 @@ def churn(ticks: int, seed: int = 0) -> tuple[list[dict[str, Any]], dict[int, in
     return samples, memory
 
 
-def parts_of(node: NodeOperator) -> list[Any]:
-    found = [one for one in node.flush() if isinstance(one, ProducerRecord) and one.topic == "pod-parts"]
-    return [orjson.loads(one.value or b"") for one in found]
-
-
 @pytest.mark.slow
 def test_a_pod_with_thousands_of_processes_stays_small_and_keeps_the_highest() -> None:
     node = operator()
@@ -51,7 +46,7 @@ def test_a_pod_with_thousands_of_processes_stays_small_and_keeps_the_highest() -
         node.update(record("nvml-samples", "a", plain, offset))
         if offset in (250, 599):
             sizes.append(len(to_bytes(node.snapshot()["peaks"])))
-    (part,) = parts_of(node)
+    (part,) = plain_of(node.flush(), "pod-parts")
     pids = {int(scope.split("/")[2]) for scope in part["processes"]}
     assert len(pids) == MAX_POD_PROCESSES
     best = sorted(memory, key=lambda pid: -memory[pid])
@@ -67,7 +62,7 @@ def test_many_at_once_are_all_counted_and_the_highest_told() -> None:
     samples = [nvml(second, [gpu(0, processes=running)]) for second in range(5)]
     for offset, plain in enumerate(samples):
         node.update(record("nvml-samples", "a", plain, offset))
-    (part,) = parts_of(node)
+    (part,) = plain_of(node.flush(), "pod-parts")
     assert {int(scope.split("/")[2]) for scope in part["processes"]} == set(range(136, 200))
     assert part["processes_omitted"] == 136
     assert all(of["mem_used_bytes"]["count"] == 5 for of in part["processes"].values())

@@ -25,18 +25,13 @@ def test_the_tests_have_the_same_version() -> None:
 
 
 @pytest.fixture
-def class_path() -> str:
-    return jars.class_path()
-
-
-@pytest.fixture
 def ports() -> dict[str, int]:
     """A free port for each that the container would have."""
     return {port: free_port() for port in ("19092", "9092", "9093")}
 
 
 @pytest.fixture
-def broker(class_path: str, ports: dict[str, int], tmp_path: Path) -> Iterator[ServerProcess]:
+def broker(ports: dict[str, int], tmp_path: Path) -> Iterator[ServerProcess]:
     properties = tmp_path / "server.properties"
     # The environment as the image turns it into properties, with this machine's addresses.
     text = "".join(
@@ -47,7 +42,7 @@ def broker(class_path: str, ports: dict[str, int], tmp_path: Path) -> Iterator[S
     text = re.sub(r"//kafka:|//:", "//127.0.0.1:", text).replace("@kafka:", "@127.0.0.1:")
     text = re.sub(r"(?<=127\.0\.0\.1:)\d+", lambda port: str(ports[port[0]]), text)
     properties.write_text(text.replace(KAFKA["environment"]["KAFKA_LOG_DIRS"], str(tmp_path / "data")))
-    java = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", class_path]
+    java = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", jars.class_path()]
     cluster = ["--cluster-id", KAFKA["environment"]["CLUSTER_ID"], "--config", str(properties)]
     subprocess.run([*java, "kafka.tools.StorageTool", "format", *cluster], check=True, capture_output=True)
     process = ServerProcess([*java, "kafka.Kafka", str(properties)], tmp_path / "kafka.log")

@@ -47,14 +47,11 @@ def test_what_cannot_be_done_is_one_line(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.fixture(scope="module")
-def page(runs: dict[str, NamedRun], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("page") / "compare.html"
-    out.write_text(html_of([runs["once"], runs["slow"], runs["hungry"]]))
-    return out
-
-
-async def test_a_browser_draws_the_charts_and_the_page_fits(page: Path, tmp_path: Path) -> None:
+async def test_a_browser_draws_the_charts_and_the_page_fits(
+    runs: dict[str, NamedRun], tmp_path: Path
+) -> None:
+    page = tmp_path / "compare.html"
+    page.write_text(html_of([runs["once"], runs["slow"], runs["hungry"]]))
     async with tab(tmp_path / "profile") as browser:
         for width in (1280, 600):
             await browser.look(width, "light")

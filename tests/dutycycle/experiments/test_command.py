@@ -22,19 +22,6 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_trace(path, records(Shape(nodes=1, gpus=1, seconds=SECONDS)))
 
 
-@pytest.fixture(scope="module")
-def truth(trace: Path) -> Path:
-    span = {"from_ms": START_MS + 21_000, "to_ms": START_MS + 1000 * SECONDS}
-    lines = [
-        {"subject": GPU, "metric": "gpu_util_pct", "period_s": PERIOD_S, **span},
-        {"subject": GPU, "metric": "power_w", "period_s": PERIOD_S, **span},
-        {"subject": GPU, "metric": "mem_used_bytes", **span},
-    ]
-    path = trace.with_name("truth.jsonl")
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
-
-
 def rows(path: Path) -> list[dict[str, str]]:
     with path.open(newline="") as file:
         return list(csv.DictReader(file))
@@ -44,7 +31,15 @@ def contents(out: Path) -> dict[str, bytes]:
     return {str(path.relative_to(out)): path.read_bytes() for path in out.rglob("*") if path.is_file()}
 
 
-def test_a_sweep_is_scored_resumed_and_repeated(trace: Path, truth: Path, tmp_path: Path) -> None:
+def test_a_sweep_is_scored_resumed_and_repeated(trace: Path, tmp_path: Path) -> None:
+    span = {"from_ms": START_MS + 21_000, "to_ms": START_MS + 1000 * SECONDS}
+    lines = [
+        {"subject": GPU, "metric": "gpu_util_pct", "period_s": PERIOD_S, **span},
+        {"subject": GPU, "metric": "power_w", "period_s": PERIOD_S, **span},
+        {"subject": GPU, "metric": "mem_used_bytes", **span},
+    ]
+    truth = tmp_path / "truth.jsonl"
+    truth.write_text("".join(json.dumps(line) + "\n" for line in lines))
     out, again = tmp_path / "sweep", tmp_path / "again"
     asked: tuple[str | Path, ...] = (
         "replay", trace, "--grid", "cycles.metrics=gpu_util_pct;power_w", "--set", "trends.horizons=5s",

@@ -21,6 +21,7 @@ START = datetime(2026, 11, 20, 10, tzinfo=UTC)
 START_MS = 1000 * int(START.timestamp())
 HEADING = "timestamp, index, utilization.gpu [%], memory.used [MiB], power.draw [W]"
 PERIOD_S = 12
+ADDRESSES = ("10.0.0.1", "10.0.0.2")
 
 
 def smi_line(at_ms: int, gpu: int, util: int) -> str:
@@ -910,26 +911,20 @@ def test_a_card_that_is_a_model_does_not_take_the_place_of_the_number(heading: s
 
 
 @pytest.mark.parametrize(
-    ("machines", "nodes"),
+    ("column", "machines", "nodes"),
     [
-        (("10.0.0.1:9400", "10.0.0.2:9400"), {"10.0.0.1-9400", "10.0.0.2-9400"}),
-        (("Server 1", "Server 2"), {"Server-1", "Server-2"}),
-        (("DGX A100 (8x)", "fe80::1"), {"DGX-A100-8x", "fe80-1"}),
+        ("server", ("10.0.0.1:9400", "10.0.0.2:9400"), {"10.0.0.1-9400", "10.0.0.2-9400"}),
+        ("server", ("Server 1", "Server 2"), {"Server-1", "Server-2"}),
+        ("server", ("DGX A100 (8x)", "fe80::1"), {"DGX-A100-8x", "fe80-1"}),
+        *((word, ADDRESSES, set(ADDRESSES)) for word in ("machine", "server", "host_ip")),
     ],
 )
-def test_a_machine_that_has_no_name_of_a_host_gets_one(
-    machines: tuple[str, str], nodes: set[str], tmp_path: Path
+def test_a_machine_is_told_by_other_words_and_gets_the_name_of_a_host(
+    column: str, machines: tuple[str, str], nodes: set[str], tmp_path: Path
 ) -> None:
     lines = [f"{START_MS / 1000 + at},{name},0,{at}" for at in range(3) for name in machines]
-    samples = imported(tmp_path, ["time,server,gpu,util", *lines])
-    assert {one["node"] for one in samples} == nodes
-
-
-@pytest.mark.parametrize("column", ["machine", "server", "host_ip"])
-def test_other_words_for_a_machine_are_known(column: str, tmp_path: Path) -> None:
-    lines = [f"{START_MS / 1000 + at},10.0.0.{n},0,{n}" for at in range(3) for n in (1, 2)]
     samples = imported(tmp_path, [f"time,{column},gpu,util", *lines])
-    assert {one["node"] for one in samples} == {"10.0.0.1", "10.0.0.2"}
+    assert {one["node"] for one in samples} == nodes
 
 
 @pytest.mark.parametrize(

@@ -85,16 +85,11 @@ def test_a_trace_that_is_cut_off_gives_no_report_of_a_part(trace: Path, tmp_path
     assert not (tmp_path / "x.html").exists()
 
 
-@pytest.fixture(scope="module")
-def page(gathered: Gathered, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("page") / "bert.html"
-    write_report(report_of(gathered, Settings(), "job", job="bert"), out)
-    return out
-
-
 async def test_a_browser_draws_every_chart_in_every_window_and_zooms_them_together(
-    page: Path, tmp_path: Path
+    gathered: Gathered, tmp_path: Path
 ) -> None:
+    page = tmp_path / "bert.html"
+    write_report(report_of(gathered, Settings(), "job", job="bert"), page)
     shown = """[...document.querySelectorAll('.plot[data-time]')].map((plot) =>
       plot._fullLayout.xaxis.range.map((at) => plot._fullLayout.xaxis.r2l(at)))"""
     async with tab(tmp_path / "profile") as browser:

@@ -1,6 +1,7 @@
 """Compiles the loops (ADR 22), once for an installation: ``python -m streams.compile``, or its first import.
 
-Three processes share the work. Each imports hardly anything that another one compiles.
+Two processes share the work. The second is a fork of the first one, once that has imported numba and compiled
+what nearly every loop needs of it.
 """
 
 import gc
@@ -32,7 +33,7 @@ PARTS = (
         "streams.operators.workload.rules.stats",
     ),
 )
-"""The modules with loops, by process: the detector of cycles, trends, and all else."""
+"""The modules with loops: the detector of cycles, trends, and all else. None imports what others compile."""
 COMPILING = "compiling the loops of the streams, once"
 """Begins the warning of who waits for this."""
 PART_VARIABLE = "DUTYCYCLE_COMPILES_PART"
@@ -40,36 +41,40 @@ PART_VARIABLE = "DUTYCYCLE_COMPILES_PART"
 
 
 def compile_all() -> None:
-    """Compile what is not compiled yet. Its processes end with this one, however it ends."""
-    script = "from streams.compile import compile_part; compile_part({})"
-    parts = [
-        subprocess.Popen(  # noqa: S603 - our own script
-            [sys.executable, "-c", script.format(number)],
-            stdin=subprocess.PIPE, env={**os.environ, PART_VARIABLE: "1"},
-        )
-        for number in range(len(PARTS))
-    ]  # fmt: skip
+    """Compile what is not compiled yet. The processes that do end with this one, however it ends."""
+    compiler = subprocess.Popen(
+        [sys.executable, "-c", "from streams.compile import compile_parts; compile_parts()"],
+        stdin=subprocess.PIPE, env={**os.environ, PART_VARIABLE: "1"},
+    )  # fmt: skip
     try:
-        for part in parts:
-            part.wait()
+        compiler.wait()
     finally:
-        for part in parts:
-            part.kill()
-            part.wait()
-            if part.stdin:
-                part.stdin.close()
+        compiler.kill()
+        compiler.wait()
+        if compiler.stdin:
+            compiler.stdin.close()
 
 
-def compile_part(number: int) -> None:
-    """Compile one of ``PARTS``, until stdin is closed, which the end of the parent does."""
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+def compile_parts() -> None:
+    """Compile the last of ``PARTS``, then the others side by side, in a fork and in this process. Both end
+    when stdin is closed, which the end of the parent does."""
     gc.disable()  # a tenth of the time would go into looking at what numba keeps
-    for module in PARTS[number]:
+    cycles, trends, first = PARTS
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    for module in first:
         import_module(module)
+    fork = os.fork()
+    if not fork:
+        threading.Thread(target=_end_with_parent, daemon=True).start()  # the fork of a process has no threads
+    for module in trends if fork else cycles:
+        import_module(module)
+    if fork:
+        os.waitpid(fork, 0)
+    os._exit(0)  # nothing is left to do, and taking apart what numba keeps takes a second
 
 
 def _end_with_parent() -> None:
-    sys.stdin.read()
+    os.read(0, 1)  # not by sys.stdin, whose lock the fork would begin with
     os._exit(1)
 
 

@@ -105,6 +105,7 @@ if (
 # Code for every machine of its architecture, so that what was compiled on one runs on another.
 _settings: Any = config
 _settings.CPU_NAME, _settings.CPU_FEATURES = "generic", ""
+_settings.OPT = type(_settings.OPT)(1)  # level 3 takes a tenth more to compile, and the loops run no faster
 _settings.CACHE_LOCATOR_CLASSES = ",".join(
     f"{__name__}.{locator.__name__}" for locator in (_Locator, _UserLocator)
 )
@@ -183,12 +184,12 @@ class _Part(JITCodeLibrary):
         """Leave it to the entry, which optimises all of its parts together."""
         ll_module.data_layout = self._codegen._data_layout
 
-    def _optimize_final_module(self) -> None:
-        """Do nothing, too."""
-
-    def _finalize_final_module(self) -> None:
-        """Keep the module for those that link it; the execution engine does not get it."""
-        self._finalize_dynamic_globals()  # type: ignore[no-untyped-call]
+    def finalize(self) -> None:
+        """Let it be linked, without the parts that it calls: an entry links each of its parts once."""
+        for function in self._final_module.functions:
+            if not function.is_declaration and function.linkage == ll.Linkage.external:
+                function.linkage = "linkonce_odr"
+        self._shared_module = self._final_module
         self._finalized = True
 
     def get_pointer_to_function(self, name: str) -> int:
@@ -197,10 +198,31 @@ class _Part(JITCodeLibrary):
         return ctypes.cast(ctypes.pythonapi.PyObject_Call, ctypes.c_void_p).value or 0
 
 
+class _EntryLibrary(JITCodeLibrary):
+    """Holds an entry with all of its parts, which are optimised together."""
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+
+    def finalize(self) -> None:
+        """Link what its parts call, too, callers first: LLVM takes only what something calls already."""
+        parts: dict[Any, None] = {}
+
+        def add_callees(library: Any) -> None:
+            for callee in library._linking_libraries:
+                if callee not in parts:
+                    add_callees(callee)
+                    parts[callee] = None
+
+        add_callees(self)
+        self._linking_libraries = list(reversed(parts))
+        super().finalize()  # type: ignore[no-untyped-call]
+
+
 class _EntryCompiler(Compiler):
     """Compiles an entry to machine code, and what it calls to parts of it."""
 
-    library_class = JITCodeLibrary
+    library_class: type = _EntryLibrary
 
     def __init__(self, typing_context: Any, target_context: Any, library: Any, *rest: Any) -> None:
         self._codegen = target_context.codegen()

@@ -124,12 +124,12 @@ def divide(holders: Ints, tallies: Floats, pct: float, parts: Floats) -> bool:
         if holders[at, 1] == THE_REST:
             uses[at] = rest if rest > 0 or np.isnan(rest) else 0.0
     total = uses.sum()
-    if total > 0:
-        parts[:] = uses / total
-    elif total == 0 and pct > 0:  # whoever did it, it was none of those without a process
-        working = (holders[:, 1] != NO_PROCESS).astype(np.float64)
-        if working.any():
-            parts[:] = working / working.sum()
+    if total == 0 and pct > 0:  # whoever did it, it was none of those without a process
+        uses += holders[:, 1] != NO_PROCESS
+    every = uses.sum()
+    if every > 0:
+        for at in range(len(parts)):
+            parts[at] = uses[at] / every
     return not np.isnan(total)
 
 

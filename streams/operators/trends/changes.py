@@ -11,6 +11,7 @@ import numpy as np
 from streams.compiled import entry, kernel
 from streams.operators.columns.arrays import Bools, Floats, Ints
 from streams.operators.columns.state import SeriesState, array
+from streams.operators.columns.vectors import copy_into
 from streams.operators.trends.bank import TrendForecast
 
 QUIET_MS = 60_000
@@ -93,7 +94,7 @@ def _changes(
     columns = np.flatnonzero(publish)
     for changed in columns:
         published[PUBLISHED_MS, changed] = ts_ms
-        published[LEVEL:, changed] = figures[changed, LEVEL:]
+        copy_into(published[LEVEL:, changed], figures[changed, LEVEL:])
     return columns
 
 

@@ -28,6 +28,7 @@ import numpy.typing as npt
 from streams.compiled import entry, kernel
 from streams.operators.columns.arrays import Floats
 from streams.operators.columns.state import SeriesState, array
+from streams.operators.columns.vectors import copy_into
 
 BLOCK_MS = 20_000
 BLOCKS = 50
@@ -125,11 +126,12 @@ def close_levels(
         if np.isnan(began[0, column]) or now[column] <= before:
             began[0, column], began[1, column] = now[column], last
     for row in range(BLOCKS - passed):
-        low[row] = low[row + passed]
+        copy_into(low[row], low[row + passed])
     low[BLOCKS - passed :] = np.nan
-    low[BLOCKS - passed] = now
+    copy_into(low[BLOCKS - passed], now)
     if block // FLOOR != last // FLOOR:
-        high[0], high[1] = high[1], np.nan
+        copy_into(high[0], high[1])
+        high[1] = np.nan
     now[:] = np.nan
 
 

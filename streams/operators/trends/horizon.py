@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from streams.compiled import entry, kernel
 from streams.operators.columns.arrays import Bools, Floats, Ints, pack, remap, unpack
-from streams.operators.columns.vectors import sorted_known
+from streams.operators.columns.vectors import copy_into, sorted_known
 from streams.operators.trends.holt import COUNT as COUNTED
 from streams.operators.trends.holt import (
     FINE,
@@ -222,13 +222,14 @@ def _follow(columns: Ints, period_s: Floats, state: Floats) -> tuple[Ints, Float
     """Note the known cycles. The series whose cycle was found, lost or is another, and the errors that were
     expected of them before, shape (horizons, series)."""
     periods = np.zeros(state.shape[2])
-    periods[columns] = period_s
+    for place, column in enumerate(columns):
+        periods[column] = period_s[place]
     changed = np.flatnonzero(np.abs(periods - state[0, PERIOD]) > ANOTHER * periods)
     before = np.empty((len(state), changed.size))
     for row in range(len(state)):
         for place, column in enumerate(changed):
             before[row, place] = _expected(state[row, :, column])
-        state[row, PERIOD] = periods
+        copy_into(state[row, PERIOD], periods)
     return changed, before
 
 
@@ -371,8 +372,8 @@ def _forecast(
     lasts = np.full((horizons, n), np.nan)
     now, methods = np.full((2, n), np.nan), np.zeros((horizons, n), np.int64)
     medians, reaches = np.empty(len(MEDIANS_OF)), np.empty(POINTS.stop - POINTS.start)
-    for place, column in enumerate(cyclic):
-        kept[:, SEASONAL, column] = seasonal[:, :, place]
+    for row, place in np.ndindex(horizons, cyclic.size):
+        copy_into(kept[row, SEASONAL, cyclic[place]], seasonal[row, :, place])
     for column in range(n):
         lower, upper = bounds[0, column], bounds[1, column]
         capacity, left_s, resolution = bounds[2, column], bounds[3, column], bounds[4, column]
@@ -392,10 +393,11 @@ def _forecast(
             of_it, models = state[row, :, column], kept[row, :, column]
             if not announced:
                 expect(ahead_s[row], unseen_s, holt[:, column], models)
-                models[MEDIANS] = medians
+                copy_into(models[MEDIANS], medians)
             models[LINE] = level + slope * ahead_s[row]
             newest = holt[READ if of_it[READ_GAIN] > MARGIN * of_it[0] else NEWEST, column]
-            models[:MODELS] -= newest
+            foretold = models[:MODELS]
+            foretold -= newest
             models[READING], lasts[row, column] = holt[READ, column] - newest, newest
             if not (known and ahead_s[row] <= YOUNG * age_s and unseen_s <= ahead_s[row]):
                 continue

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from streams.compiled import entry, kernel
 from streams.operators.columns.arrays import Floats
 from streams.operators.columns.state import SeriesState, array
+from streams.operators.columns.vectors import copy_into
 from streams.operators.trends.holt import is_measured
 
 BLOCK_MS = 10_000
@@ -43,7 +44,7 @@ def close_means(
     mean of an uneven block to its middle."""
     passed = min(ts_ms // BLOCK_MS - last_ms // BLOCK_MS, BLOCKS)
     for row in range(BLOCKS - passed):
-        means[row] = means[row + passed]
+        copy_into(means[row], means[row + passed])
     means[BLOCKS - passed :] = np.nan
     for column in range(values.size):
         total, count, offset = opened[0, column], opened[1, column], opened[2, column]

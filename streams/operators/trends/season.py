@@ -132,7 +132,8 @@ def _errors(places: Ints, periods: Floats, samples: Floats, bounds: Ints) -> Flo
                 if not np.isnan(shape[row]):
                     errors[row, column] += abs(shape[row] - truth)
                     known[row] += 1
-        errors[:, column] /= np.maximum(known, 1.0)
+        for row in range(SEASONS):
+            errors[row, column] /= max(known[row], 1.0)
     return errors
 
 

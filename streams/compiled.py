@@ -105,7 +105,6 @@ if (
 # Code for every machine of its architecture, so that what was compiled on one runs on another.
 _settings: Any = config
 _settings.CPU_NAME, _settings.CPU_FEATURES = "generic", ""
-_settings.OPT = type(_settings.OPT)(1)  # level 3 takes a tenth more to compile, and the loops run no faster
 _settings.CACHE_LOCATOR_CLASSES = ",".join(
     f"{__name__}.{locator.__name__}" for locator in (_Locator, _UserLocator)
 )

@@ -5,8 +5,9 @@ write an old state, clock, piece or tombstone after a newer one. At recovery the
 Kafka's compaction keeps what was written last: so what had to be preferred is noted, and written anew.
 
 Large states: pieces come before their head, so those of two workers may lie mixed before, between and after
-their heads. Pieces that are ahead of the head that counts are kept beside those that it needs; a head whose
-pieces are not all there does not count over a state that is whole.
+their heads. Pieces that are ahead of the head that counts are kept beside those that it needs, and those that
+it needs are not removed before it; a head whose pieces are not all there does not count over a state that is
+whole.
 """
 
 from collections import defaultdict
@@ -64,7 +65,7 @@ class ChangelogReducer:
                 self._removed.pop(key, None)
                 self._ahead.pop(key, None)
                 return [(key, None)]
-            if upto < offset_of(self._stored(key)):
+            if upto < offset_of(self._stored(key)) or self._is_needed(key):
                 return []
             self._removed[key] = max(upto, self._removed.get(key, upto))
             return [(key, None)]
@@ -96,12 +97,18 @@ class ChangelogReducer:
             return []
         if offset > offset_of(head):
             self._ahead.setdefault(key, {})[offset] = value
-        stored = self._stored(key)
-        if head is None or key not in named_pieces(piece.head, head) or offset_of(stored) != offset_of(head):
+        if not self._is_needed(key):
             return [(key, value)]
-        if value != stored:  # of one state stored twice; pieces of both are not mixed
+        if value != self._stored(key):  # of one state stored twice; pieces of both are not mixed
             self._last[key] = _OTHER
         return []
+
+    def _is_needed(self, key: bytes) -> bool:
+        """Tell whether ``key`` is a piece that the head that counts needs. Its owner removes none before its
+        head: a tombstone is of a worker that had not read this head, and took the piece for left over."""
+        if (piece := piece_of(key)) is None or (head := self._stored(piece.head)) is None:
+            return False
+        return key in named_pieces(piece.head, head) and offset_of(self._stored(key)) == offset_of(head)
 
     def discard(self, partition: int) -> set[bytes]:
         """Let nothing that was read of a partition count any more: its offsets are those of another log.

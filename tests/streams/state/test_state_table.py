@@ -118,6 +118,29 @@ def test_a_head_whose_pieces_are_gone_does_not_count_over_a_state_that_is_whole(
     assert offset_in(table) == 40
 
 
+@pytest.mark.parametrize("head_first", [True, False])
+def test_a_piece_that_was_taken_for_left_over_is_there_for_the_head_that_comes_late(head_first: bool) -> None:
+    """The next worker's state has fewer pieces, in the same slot: it removes what is over of the late one."""
+    first = at(40)
+    late = at(60, first.head[1])
+    after = pack(KEY, 44, {"v": 1, "text": "44"}, first.head[1], piece_bytes=20)
+    over = late.pieces[len(after.pieces) :]
+    removed = [Stored(key, None, tombstone_headers(60)) for key, _ in over]
+    head = [Stored(*late.head, [])]
+    log = Changelog()
+    for record in (*first.pieces, first.head, *late.pieces, *after.pieces, after.head):
+        log.append(Stored(*record, []))
+    for stored in [*head, *removed] if head_first else [*removed, *head]:
+        log.append(stored)
+    table = read(log)
+    assert offset_in(table.data) == 60
+    for rewrite in table.reducer.outdated({0}):
+        assert rewrite.value is not None
+        log.append(Stored(rewrite.key, rewrite.value, []))
+    log.compact(log.end - 1, purge_until_s=float("inf"))
+    assert offset_in(read(log).data) == 60, "also once only the last record of each key is left"
+
+
 STRAY = [b"", b"\0", b"\0\0", b"\0\0\0", b"garbage", b"\0\0\0\xff", b"\0\0\1", b"\0\0\1\0\0\0", b"\0\0\2x",
          b"\0\0\1\0\0\0\xff"]  # fmt: skip
 

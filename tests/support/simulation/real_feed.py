@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 
+from streams.operators.node.watermark import CONFIRMING_TICKS
 from tests.support.simulation.feed import Sent, disturbed
 from tests.support.simulation.plan import Plan
 
@@ -46,7 +47,8 @@ class _Node:
 
     def _clock_jumps(self, dice: Random) -> Iterator[tuple[int, tuple[int, int]]]:
         """From a tick on, for so many ticks, so far off. Where somebody may write late, no clock is set back
-        so far that an epoch begins: nothing would tell his records from newer ones."""
+        so far, for so long, that an epoch begins, not by several jumps either: nothing tells his records
+        from newer ones."""
         far = () if self._plan.has_zombies() else (310_000, 3_600_000)
         for _ in range(dice.randint(1, 3)):
             length = dice.choice((1, 5, dice.randint(9, 40)))
@@ -76,7 +78,11 @@ class _Node:
             yield self._bad(Sent(at_s, "cgroup-samples", self._name, self._cgroup(tick, ts_ms), ts_ms), tick)
 
     def _off_ms(self, tick: int) -> int:
-        return sum(by for since, (length, by) in self._jumps.items() if since <= tick < since + length)
+        off = [(length, by) for since, (length, by) in self._jumps.items() if since <= tick < since + length]
+        long_ms = sum(by for length, by in off if length >= CONFIRMING_TICKS - 1)
+        if self._plan.has_zombies():
+            long_ms = max(long_ms, -250_000)
+        return long_ms + sum(by for length, by in off if length < CONFIRMING_TICKS - 1)
 
     def _bad(self, one: Sent, tick: int) -> Sent:
         dice = self._plan.chance(f"bad {self._name} {one.topic} {tick}")

@@ -264,7 +264,8 @@ class RecentMinutes:
             if values_of_features is None or is_blind(values_of_features) or not is_fine
             else values_of_features
         )
-        spans = self._history.values()
+        # What its GPUs did in the last half hour counts where a pod's CPU is not seen.
+        spans = self._history.values() if seen is None else np.empty((0, 0))
         now: Floats | None = None
         if seen is not None:
             now = kind_probabilities(seen)

@@ -130,8 +130,8 @@ class History:
             # So long a series may have no sample and go on: what a counter grew in that time is known, but
             # what a GPU did is not. For some scrapes that failed nobody saw it.
             gap_ms: float = chunk.gap_ms
-            steps = [after[0] - before[0] for before, after in pairwise(series.points)]
-            if what == "gpus" and steps:
+            if what == "gpus" and len(series.points) > 1:
+                steps = [after[0] - before[0] for before, after in pairwise(series.points)]
                 gap_ms = min(gap_ms, _FAILED_SCRAPES * median(steps))
             new = [(sample.ts_ms, number, sample) for sample in samples_after(series, start_ms, gap_ms)]
             count = sum(ts_ms > chunk.start_ms for ts_ms, _, _ in new)

@@ -150,7 +150,8 @@ class _Turns:
             in_order = sorted(
                 of_holders.values(), key=lambda scraped: (scraped.points[0][0], scraped.points[-1][0])
             )
-            most = usual[target_of(in_order[0].labels)] + 1
+            target = target_of(in_order[0].labels)
+            most = usual[target] + 1
             for ts_ms in sorted({ts_ms for scraped in in_order for ts_ms, _ in scraped.points}):
                 there = {
                     _holder(scraped.labels): number
@@ -164,7 +165,6 @@ class _Turns:
                     joules = {holder: meters.get(holder, {}).get(ts_ms, 0) for holder in there}
                     if all(joules.values()):
                         there = dict(sorted(there.items(), key=lambda part: joules[part[0]]))
-                    target = target_of(in_order[0].labels)
                     start_ms, last_ms = self._span(target, ts_ms)
                     begin_ms, total, so_far = start_ms, sum(there.values()), 0.0
                     for holder, count in there.items():

@@ -203,9 +203,9 @@ def _write(connection: Connection, table: str, rows: Sequence[SqlRow]) -> None:
     # Sorted: two writers then lock rows in the same order.
     in_order = [by_key[key] for key in sorted(by_key)]
     dialect = connection.dialect.name
-    parts: Iterable[Any] = [[row.values for row in in_order]]
-    if dialect == "postgresql":
-        parts = ({"rows": part} for part in json_arrays(in_order))
+    parts: Iterable[Any] = ({"rows": part} for part in json_arrays(in_order))
+    if dialect == "sqlite":
+        parts = [[row.values for row in in_order]]
     # Rows that were new or covered what was there are written; the others are locked from now on.
     upsert = _upsert_statement(table, dialect)
     written = {tuple(key) for part in parts for key in connection.execute(upsert, part)}

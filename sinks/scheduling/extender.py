@@ -153,8 +153,10 @@ class Extender:
         ranks = self._known.ranks(pods.job_uid(pod), pods.group(pod))
         need = pods.need(pod, prediction, sum(ranks.values()))
         need = replace(need, leaves_out_sick=self._leaves_out_sick)
-        scores = score(self._known.nodes(names, ranks, round(now * 1000)), need)
-        are_all_blocked = bool(scores.are_blocked().all())
+        now_ms = round(now * 1000)
+        scores = score(self._known.nodes(names, ranks, now_ms), need)
+        are_blocked = scores.are_blocked()
+        are_all_blocked = bool(are_blocked.all())
         placement = None
         if uid:
             meta = pod["metadata"]
@@ -162,10 +164,10 @@ class Extender:
                 NodeScore(node=node.node, score=node.extender_score, why=node.reasons()[:_LONGEST])
                 for node in scores.best(_MOST_NODES)
             )
-            left_out = 0 if are_all_blocked else int(scores.are_blocked().sum())  # as in ``filter``
+            left_out = 0 if are_all_blocked else int(are_blocked.sum())  # as in ``filter``
             placement = Placement(
                 uid=uid, namespace=meta.get("namespace") or "default", name=meta.get("name") or uid,
-                ts_ms=round(now * 1000), considered=len(scores.nodes.names), left_out=left_out, nodes=nodes,
+                ts_ms=now_ms, considered=len(scores.nodes.names), left_out=left_out, nodes=nodes,
                 expected=None if prediction is None else prediction.summary()[:_LONGEST],
             )  # fmt: skip
         attempt = _Attempt(

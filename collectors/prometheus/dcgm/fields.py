@@ -157,9 +157,12 @@ class Vocabulary:
     def learn_help(self, texts: Mapping[str, Iterable[str]]) -> None:
         """Take HELP texts by metric. Where exporters contradict one another, their values tell."""
         for name, of in texts.items():
-            # By what a value is multiplied for percent, as far as the texts say it
-            telling_texts = [text for text in of if _PERCENT.search(text) or _RATIO.search(text)]
-            factors = {1.0 if _PERCENT.search(text) else 100.0 for text in telling_texts}
+            factors = set()  # by what a value is multiplied for percent, as far as the texts say it
+            for text in of:
+                if _PERCENT.search(text):
+                    factors.add(1.0)
+                elif _RATIO.search(text):
+                    factors.add(100.0)
             self._of_help[name] = factors.pop() if len(factors) == 1 else None
 
     def learn(self, series: Iterable[ScrapedSeries]) -> None:

@@ -55,13 +55,10 @@ class Processes:
         loaded = libraries_of(maps.decode(errors="replace"), lambda folder: self._listing(pid, folder))
         workers, how = self.workers(pid, ranks)
         ancestors: list[ProcessEntry] = []
-        below = self._seen.get(pid)
-        for _ in range(_MOST_PARENTS):
-            if below is None or below.parent <= _INIT:
-                break
-            if (parent := self._with_command(below.parent)) is not None:
-                ancestors.append(parent)
-            below = self._seen.get(below.parent)
+        process = self._seen.get(pid)
+        while process is not None and process.parent > _INIT and len(ancestors) < _MOST_PARENTS:
+            if (process := self._with_command(process.parent)) is not None:
+                ancestors.append(process)
         return Software(
             python=loaded.python, frameworks=loaded.frameworks or None, cuda=loaded.cuda, nccl=loaded.nccl,
             launcher=launcher_of(ancestors), data_workers=len(workers),

@@ -47,13 +47,13 @@ class SeasonalLoad:
         """
         period_ms = round(period_s * 1000)
         back = max(1, ceil((at_ms + SLOT_MS - known_ms) / period_ms))
-        there = []
-        for number in range(_PERIODS):
+        means = []
+        for periods_back in range(back, back + _PERIODS):
             # The mean of that minute; of one in which nothing was measured, or not all of it was seen, none.
-            slot = (at_ms - (back + number) * period_ms) // SLOT_MS
+            slot = (at_ms - periods_back * period_ms) // SLOT_MS
             is_seen = max(self._first, self._newest - SLOTS) < slot <= self._newest
             if is_seen and not isnan(mean := self._sums[slot % SLOTS]):
-                there.append(mean)
-            elif number == 0:
+                means.append(mean)
+            elif periods_back == back:
                 return None
-        return sum(there) / len(there)
+        return sum(means) / len(means)

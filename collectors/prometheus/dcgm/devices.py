@@ -177,7 +177,8 @@ def _gpu(uuid: str, rows: list[_Row], pod_index: PodIndex, *, are_parts: bool) -
     allocated = _holders(uuid, rows, pod_index)
     if are_parts and allocated and len(allocated) > 1:
         divided = []
-        for given in allocated:  # each has what its rows tell; nothing that of the device itself is not known
+        for given in allocated:
+            # Each has what its rows tell, but nothing of a field of which the device itself is not known.
             who = Workload(given.namespace, given.pod, given.container or "")
             parts = {} if given.mig else _values([row for row in of_device if row.holder == who])
             own: dict[str, Any] = {name: parts[name] for name in _ADDED & parts.keys() & values.keys()}

@@ -111,17 +111,15 @@ class NodeView:
                 of_gpu = part.gpus.get(gpu.uuid, GpuAnalysis())
                 slope, period_s = of_gpu.slope_per_s, of_gpu.period_s
                 analysis = {
-                    name: number(of_gpu.maxima[metric])
-                    for metric, name in NODE_ANNOTATIONS.items()
-                    if metric in of_gpu.maxima
+                    "cyclic": of_gpu.cyclic,
+                    "period_s": None if period_s is None else significant(period_s),
+                    "trend_pct_per_h": None if slope is None else significant(slope * _SECONDS_PER_HOUR),
                 }
-                analysis |= {} if of_gpu.cyclic is None else {"cyclic": of_gpu.cyclic}
-                analysis |= {} if period_s is None else {"period_s": significant(period_s)}
-                if slope is not None:
-                    analysis["trend_pct_per_h"] = significant(slope * _SECONDS_PER_HOUR)
-            values[keys.gpu_name(gpu.index)] = gpu_now(gpu) | {
-                name: analysis[name] for name in _ANALYSIS if name in analysis
-            }
+                for metric, name in NODE_ANNOTATIONS.items():
+                    if metric in of_gpu.maxima:
+                        analysis[name] = number(of_gpu.maxima[metric])
+            known = measured({name: analysis.get(name) for name in _ANALYSIS})
+            values[keys.gpu_name(gpu.index)] = gpu_now(gpu) | known
         maxima = [gpu["max_gpu_util"] for gpu in values.values() if "max_gpu_util" in gpu]
         plain = {keys.GPU_COUNT: len(self.sample.gpus), keys.GPU_UTIL_MAX: max(maxima, default=None)}
         return values | measured(plain) | self.health()

@@ -157,12 +157,15 @@ def imported(figures: Figures) -> str:
 
 
 def runs(figures: Figures) -> str:
-    """When and under what load each was measured."""
+    """When, on what and under what load each was measured."""
     rows = [
-        [name, run.date, run.commit, f"{run.load[0]:g} → {run.load[1]:g}", "quick" if run.quick else "full"]
+        [
+            name, run.date, run.commit, run.machine.partition(";")[0],
+            f"{run.load[0]:g} → {run.load[1]:g}", "quick" if run.quick else "full",
+        ]
         for name, run in figures.runs.items()
-    ]
-    return table(["measurement", "at", "commit", "load average", ""], rows)
+    ]  # fmt: skip
+    return table(["measurement", "at", "commit", "on", "load average", ""], rows)
 
 
 def bars(path: Path, found: Mapping[str, Rounds], unit: str) -> None:
@@ -209,7 +212,7 @@ def page(figures: Figures, template: str) -> str:
         without_goal=beside(figures),
         by_nodes=scaling("nodes", found["nodes"]),
         by_workers=scaling("workers", found["workers"]),
-        by_part=split(figures.of("parts")),
+        by_part=split(figures.of("replay.part")),
         imports=imported(figures),
         compile_s=middle(figures.get("imports.compile_s")),
         all_runs=runs(figures),

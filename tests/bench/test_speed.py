@@ -15,7 +15,7 @@ from bench.speed.bench import Bench, StepPrinter, brief
 from bench.speed.cluster import GPU, stream_of
 from bench.speed.figures import Figures, MeasurementRun
 from bench.speed.goals import ROWS, Goal, ratio
-from bench.speed.rows import backlog, live
+from bench.speed.rows import backlog, live, replay
 from bench.speed.size import QUICK
 from bench.speed.truth import Truth, WrongResultsError, of_ours, of_peer, truth
 from bench.speed.worker import SAME_WORK, WORK_OF_A_PEER, Contender, ours
@@ -148,7 +148,7 @@ def test_parts_are_shares_of_their_sum_the_largest_first() -> None:
 
 
 def test_the_pages_and_pictures_are_made_of_the_figures_alone(tmp_path: Path) -> None:
-    run = MeasurementRun("today", "abc", (0.1, 2.0), quick=True, machine="two cores")
+    run = MeasurementRun("today", "abc", (0.1, 2.0), quick=True, machine="two cores; Python 3")
     figures = Figures(
         values={"peers.Dutycycle": [90.0, 110.0], "peers.Bytewax 1": [200.0, 200.0],
                 "scaling.nodes.50": [1.0], "scaling.nodes.10": [2.0], "scaling.workers.2": [1.05]},
@@ -167,7 +167,7 @@ def test_the_pages_and_pictures_are_made_of_the_figures_alone(tmp_path: Path) ->
         "| 0.45 – 0.55 | beyond |" in page
     )
     assert "| CPU a sample with more workers, against one | ≤ 1.1 |  | 1.05 times |  | met |" in page
-    assert "| peers | today | abc | 0.1 → 2 | quick |" in page
+    assert "| peers | today | abc | two cores | 0.1 → 2 | quick |" in page
     assert "{" not in page
     pictures = [tmp_path / "pictures" / name for name in ("speed_peers.png", "speed_scaling.png")]
     assert all(picture.stat().st_size > 1000 for picture in pictures)
@@ -234,6 +234,19 @@ def test_what_is_measured_anew_replaces_its_own_figures_alone() -> None:
     figures = Figures({"a.x": [1.0], "a.y.z": [2.0], "ab.x": [3.0]}, {"a.how": "so"})
     figures.forget("a")
     assert (figures.values, figures.notes) == ({"ab.x": [3.0]}, {})
+
+
+def test_the_parts_of_a_replay_are_measured_anew_with_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    costs = iter(range(1, 5))
+    monkeypatch.setattr(replay, "_trace", lambda *_: tmp_path)
+    monkeypatch.setattr(replay, "_replay", lambda *_: (100.0, {"cycles": float(next(costs))}))
+    size = replace(QUICK, repeats=1, replays=((1, 1), (2, 2)))
+    bench = Bench(tmp_path, [0], size, StepPrinter(), Figures())
+    for cost in (2.0, 4.0):
+        assert command.measure(bench, ["replay"], quick=True) == []
+        assert bench.figures.of("replay.part") == {"cycles": [cost]}
 
 
 def test_a_measurement_that_fails_has_no_figures_and_the_others_go_on(

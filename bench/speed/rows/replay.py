@@ -18,7 +18,7 @@ def replay(bench: Bench) -> None:
             cost, parts = _replay(bench, _trace(bench.folder, nodes, seconds))
             bench.add(f"replay.{nodes} nodes × {seconds} s", cost, "µs of CPU a record")
     for part, us in parts.items():
-        bench.figures.add(f"parts.{part}", us)
+        bench.figures.add(f"replay.part.{part}", us)
 
 
 def _trace(folder: Path, nodes: int, seconds: int) -> Path:

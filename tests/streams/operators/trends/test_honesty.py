@@ -3,14 +3,14 @@
 Curves are those of ``bench/generators_age.py``, an hour each, at fixed seeds.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
 
 from bench.generators_age import CURVES, curve
 from bench.insight.tables_age import Covered, covered
-from streams.operators.columns.arrays import Floats
+from streams.operators.columns.arrays import Bools, Floats
 from streams.operators.trends.bank import TrendBank, TrendForecast
 from streams.operators.trends.horizon import (
     ABOVE,
@@ -153,6 +153,23 @@ def test_a_blend_is_not_told_on_the_side_where_it_was_worse() -> None:
     assert is_told((25, 0.9), (25, -0.9)) == [True, False], "though both together are no better"
 
 
+def forecasts(rows: Floats) -> Iterator[tuple[int, TrendForecast]]:
+    """Yield each tenth second with what is told then of series, shape (seconds, n)."""
+    bank = TrendBank(rows.shape[1])
+    for second, row in enumerate(rows):
+        bank.update(START_MS + 1000 * second, row)
+        if second % 10 == 9:
+            yield second, bank.forecast()
+
+
+def are_inside(rows: Floats) -> Bools:
+    """Return of each forecast 10 s ahead of series, shape (seconds, n), whether the truth is inside."""
+    return np.array([
+        (forecast.p05[0] <= rows[second + 10]) & (rows[second + 10] <= forecast.p95[0])
+        for second, forecast in forecasts(rows[:-10])
+    ])  # fmt: skip
+
+
 def test_bursts_are_forecast_to_end_and_not_to_begin() -> None:
     """Rest of a minute or more, at times; bursts of about ten seconds: 30 s after most moments there is
     rest."""
@@ -161,15 +178,12 @@ def test_bursts_are_forecast_to_end_and_not_to_begin() -> None:
     for second in range(seconds):
         busy ^= rng.random(series) < np.where(busy, 1 / 10, 1 / 60)
         values[second] = np.where(busy, 90 + rng.normal(size=series), 0.0)
-    bank, error, still, up = TrendBank(series), 0.0, 0.0, 0
-    for second in range(seconds - 30):
-        bank.update(START_MS + 1000 * second, values[second])
-        if second % 10 == 9:
-            said = bank.forecast()
-            made = (said.method[1] > 0) & (second > 1200)
-            error += np.abs(said.value[1] - values[second + 30])[made].sum()
-            still += np.abs(values[second] - values[second + 30])[made].sum()
-            up += (made & (said.value[1] > values[second])).sum()
+    error, still, up = 0.0, 0.0, 0
+    for second, forecast in forecasts(values[:-30]):
+        made = (forecast.method[1] > 0) & (second > 1200)
+        error += np.abs(forecast.value[1] - values[second + 30])[made].sum()
+        still += np.abs(values[second] - values[second + 30])[made].sum()
+        up += (made & (forecast.value[1] > values[second])).sum()
     assert error < 0.5 * still
     assert up < 0.02 * seconds / 10 * series
 
@@ -213,17 +227,14 @@ def test_farther_ahead_intervals_reach_no_less() -> None:
     may be of a switch."""
     rng, (seconds, series) = np.random.default_rng(11), (1200, 40)
     levels = 90.0 * ((rng.random((seconds, series)) < 1 / 60).cumsum(axis=0) % 2)
-    rows, bank, inside, persistent = levels + rng.normal(size=levels.shape), TrendBank(series), [], 0
-    for second in range(seconds - 300):
-        bank.update(START_MS + 1000 * second, rows[second])
-        if second % 10 == 9:
-            forecast = bank.forecast()
-            stays = (forecast.method == 0).all(axis=0) & forecast.known.all(axis=0)
-            persistent += stays.sum()
-            for reach in (forecast.value - forecast.p05, forecast.p95 - forecast.value):
-                assert (np.diff(reach[:, stays], axis=0) > -1e-6).all()
-            known, truth = forecast.known[2], rows[second + 300]
-            inside += ((forecast.p05[2] <= truth) & (truth <= forecast.p95[2]))[known].tolist()
+    rows, inside, persistent = levels + rng.normal(size=levels.shape), [], 0
+    for second, forecast in forecasts(rows[:-300]):
+        stays = (forecast.method == 0).all(axis=0) & forecast.known.all(axis=0)
+        persistent += stays.sum()
+        for reach in (forecast.value - forecast.p05, forecast.p95 - forecast.value):
+            assert (np.diff(reach[:, stays], axis=0) > -1e-6).all()
+        known, truth = forecast.known[2], rows[second + 300]
+        inside += ((forecast.p05[2] <= truth) & (truth <= forecast.p95[2]))[known].tolist()
     assert persistent > 500
     assert np.mean(inside) > 0.9
 
@@ -232,26 +243,16 @@ def test_an_interval_that_had_shrunk_to_nothing_grows_again() -> None:
     """Errors are so rare for an hour that both points come to 0, and are a third of all then."""
     rng, (seconds, series) = np.random.default_rng(2), (9000, 20)
     often = np.where(np.arange(seconds) < 5400, 0.01, 0.15)[:, np.newaxis]
-    values, bank, inside = np.where(rng.random((seconds, series)) < often, 90.0, 5.0), TrendBank(series), []
-    for second in range(seconds - 10):
-        bank.update(START_MS + 1000 * second, values[second])
-        if second % 10 == 9:
-            forecast, truth = bank.forecast(), values[second + 10]
-            inside.append((forecast.p05[0] <= truth) & (truth <= forecast.p95[0]))
-    assert np.mean(inside[600:]) > 0.85
+    values = np.where(rng.random((seconds, series)) < often, 90.0, 5.0)
+    assert np.mean(are_inside(values)[600:]) > 0.85
 
 
 def test_an_interval_without_width_teaches_nothing() -> None:
     """Memory that stood still climbs by 10 GB and stands still again: to miss what had no width says nothing
     of how many errors an interval has to reach."""
     level = 20 + 10 * np.clip((SECOND - 900) / 60, 0, 1)
-    bank, highest = TrendBank(1), 0.0
-    for second, value in enumerate(level):
-        bank.update(START_MS + 1000 * second, np.array([value * GB]))
-        if second % 10 == 9:
-            forecast = bank.forecast()
-            highest = max(highest, forecast.p95[2, 0] / GB) if second > 960 else 0.0
-    assert 30 < highest < 55
+    later = [forecast for second, forecast in forecasts(GB * level[:, np.newaxis]) if second > 960]
+    assert 30 < max(forecast.p95[2, 0] for forecast in later) / GB < 55
 
 
 @pytest.mark.slow
@@ -281,10 +282,4 @@ def test_intervals_reach_what_is_rare_and_large() -> None:
     """A fifth of the ticks is full, the others next to nothing."""
     rng, (seconds, series) = np.random.default_rng(5), (3600, 20)
     values = np.where(rng.random((seconds, series)) < 0.2, 100.0, 0.0) + rng.random((seconds, series))
-    bank, inside = TrendBank(series), []
-    for second in range(seconds - 10):
-        bank.update(START_MS + 1000 * second, values[second])
-        if second % 10 == 9:
-            said, truth = bank.forecast(), values[second + 10]
-            inside.append((said.p05[0] <= truth) & (truth <= said.p95[0]))
-    assert np.mean(inside[60:]) > 0.84
+    assert np.mean(are_inside(values)[60:]) > 0.84

@@ -39,9 +39,9 @@ class Judge:
         """How often a clock was set back: what was named before comes again then, of other samples."""
         self._last: dict[Subject, ProducerRecord] = {}
         self._newest: dict[Subject, tuple[Name, ProducerRecord]] = {}
-        self._at_once: dict[Subject, bytes | None] = {}
+        self._last_due: dict[Subject, bytes | None] = {}
         """Of coalesced records the last that a record was to send, as an operator does that begins anew."""
-        self._saw: dict[tuple[Slot, bytes | None], int] = {}
+        self._offsets: dict[tuple[Slot, bytes | None], int] = {}
         """Of ``ordered`` stages: the last offset after which that is what a coalesced record says."""
         self.checked: Counter[str] = Counter()
         """How often each thing was looked at: a check that never ran proves nothing."""
@@ -60,41 +60,40 @@ class Judge:
             slot = out.topic, out.key
             self._expected[record.topic_partition, slot].append(out.value)
             self._explained[slot].add(out.value)
-            if out.topic in self._profile.versions:
-                subject = self._subject(out, orjson.loads(out.value or b"null"))
-                if subject is not None:
-                    self._at_once[subject] = out.value
+            if (subject := self._coalesced_subject(out)) is not None:
+                self._last_due[subject] = out.value
         for out in applied.unwritten:
             self._explained[out.topic, out.key].add(out.value)
         if stage.name in self._profile.ordered and applied.good:
             operator = self.shadow.keys[stage.name, record.partition, applied.key].operator
             for emission in stage.build(applied.key, operator.snapshot()).flush():
                 if isinstance(emission, ProducerRecord):
-                    self._saw[(emission.topic, emission.key), emission.value] = record.offset
+                    self._offsets[(emission.topic, emission.key), emission.value] = record.offset
 
     def landed(self, out: ProducerRecord) -> None:
         """Nothing arrives that no record explains, and nothing twice with different content."""
         slot = out.topic, out.key
         plain = orjson.loads(out.value or b"null")
         at_once = out.value in self._explained[slot]
-        coalesced, subject = self._profile.versions.get(out.topic), self._subject(out, plain)
-        merged = coalesced is not None and subject is not None
-        assert at_once or merged, f"{slot}: never was {out.value!r:.300}"
+        subject = self._coalesced_subject(out)
+        assert at_once or subject is not None, f"{slot}: never was {out.value!r:.300}"
         if (name := self._profile.names.get(out.topic)) is not None:
             contents = self._contents[*slot, name(plain)]
             contents[out.value] = None
             assert len(contents) <= 1 + self._epochs, f"{slot} {name(plain)}: {list(contents)!r:.700}"
             self.checked["content"] += 1
         self._landed[slot].setdefault(out.value, len(self._landed[slot]))
-        if coalesced is not None and subject is not None:
-            version = *coalesced(plain), self._saw.get((slot, out.value), -1)
+        if subject is not None:
+            version = *self._profile.versions[out.topic](plain), self._offsets.get((slot, out.value), -1)
             self._last[subject] = out
             if subject not in self._newest or version >= self._newest[subject][0]:
                 self._newest[subject] = version, out
 
-    def _subject(self, out: ProducerRecord, plain: Any) -> Subject | None:
-        about = self._profile.subjects.get(out.topic, lambda _: ())
-        name = about(plain)
+    def _coalesced_subject(self, out: ProducerRecord) -> Subject | None:
+        """Return what a record is about; None for one that is sent at once, not coalesced."""
+        if out.topic not in self._profile.versions:
+            return None
+        name = self._profile.subjects.get(out.topic, lambda _: ())(orjson.loads(out.value or b"null"))
         return None if name is None else (out.topic, out.key, name)
 
     def committing(self, place: TopicPartition, before: int, offset: int) -> None:
@@ -163,28 +162,27 @@ class Judge:
         """The newest of each subject is exact; so is the last, unless somebody may have written late."""
         wanted: dict[Subject, list[bytes | None]] = defaultdict(list)
         for out in self.shadow.flushed():
-            subject = self._subject(out, orjson.loads(out.value or b"null"))
-            if out.topic in self._profile.versions and subject is not None:
+            if (subject := self._coalesced_subject(out)) is not None:
                 wanted[subject].append(out.value)
         # Of what nothing was left to send at the end that counts which was sent last.
-        wanted = {subject: [value] for subject, value in self._at_once.items()} | wanted
+        wanted = {subject: [value] for subject, value in self._last_due.items()} | wanted
         for subject in self._unclosed():
-            wanted[subject].append(self._at_once.get(subject))
+            wanted[subject].append(self._last_due.get(subject))
         _compare({subject: out.value for subject, (_, out) in self._newest.items()}, wanted)
         if not zombies:
             _compare({subject: out.value for subject, out in self._last.items()}, wanted)
 
     def _unclosed(self) -> Iterator[Subject]:
-        """What closes an idle key is sent when it leaves: where its state still lies there, maybe never."""
+        """Yield what idle keys of which the state is still stored would close: that is sent when they leave,
+        and so maybe never."""
         for (stage, partition, name), key in self.shadow.keys.items():
             stored = self._broker.changelogs[TopicPartition(stage, partition)].found
             if key.left is None or state_key(partition, name) not in stored:
                 continue
             flushed = {(out.topic, out.key) for out in key.leaving[: key.flushed]}
             for out in key.leaving[key.flushed :]:
-                if out.topic not in self._profile.versions or (out.topic, out.key) in flushed:
-                    continue
-                if (subject := self._subject(out, orjson.loads(out.value or b"null"))) is not None:
+                subject = self._coalesced_subject(out)
+                if subject is not None and (out.topic, out.key) not in flushed:
                     yield subject
 
     def _states(self) -> None:

@@ -49,7 +49,6 @@ SPINNING = (
     | COUNTERS
     | {"tensor_active_pct": 0, "dram_active_pct": 1, "nvlink_mb_per_s": 0.01, "fp32_active_pct": 0}
 )
-
 RANK_THAT_WAITS = SPINS | COUNTERS | {
     "sm_active_pct": 74, "tensor_active_pct": 4, "dram_active_pct": 3, "sm_occupancy_pct": 10,
     "nvlink_mb_per_s": 10, "pcie_kb_per_s": 5e6, "pcie_most_kb_per_s": 6e6,

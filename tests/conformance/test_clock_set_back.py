@@ -19,6 +19,7 @@ from streams.operators.columns.nvml import NvmlReader
 from streams.operators.node.operator import NodeConfig, NodeOperator
 from streams.topology import stages
 from tests.support.data.samples import cgroup, gpu, nvml, record
+from tests.support.streams.emitted import plain_of
 
 BEGIN = 1_770_000_000
 AHEAD_S, SECONDS = 300, 900
@@ -86,11 +87,9 @@ def test_the_jobs_part_follows(outs: list[ProducerRecord]) -> None:
 def test_every_second_of_both_sources_is_in_the_ledger(outs: list[ProducerRecord]) -> None:
     gpus: dict[Any, float] = {}
     pods: dict[Any, float] = {}
-    for one in outs:
-        if one.topic == "usage":
-            plain = orjson.loads(one.value or b"")
-            gpus |= {(plain["hour_ms"], row.get("pod_uid")): row["gpu_s"] for row in plain.get("gpus", ())}
-            pods |= {(plain["hour_ms"], row.get("pod_uid")): row["seconds"] for row in plain.get("pods", ())}
+    for hour in plain_of(outs, "usage"):
+        gpus |= {(hour["hour_ms"], row.get("pod_uid")): row["gpu_s"] for row in hour.get("gpus", ())}
+        pods |= {(hour["hour_ms"], row.get("pod_uid")): row["seconds"] for row in hour.get("pods", ())}
     assert sum(seconds for (_, uid), seconds in gpus.items() if uid == "p") == SECONDS
     assert sum(seconds for (_, uid), seconds in pods.items() if uid == "p") == SECONDS
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dutycycle.contract.log import ConsumerRecord, ProducerRecord
+from dutycycle.contract.log import ConsumerRecord
 from dutycycle.contract.metering import LEAST_DRAWN_W
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.live.model.state import LiveState
@@ -22,6 +22,7 @@ from dutycycle.report.view import view_of
 from streams.local import LocalPipeline
 from streams.topology import stages
 from tests.support.data.samples import gpu, nvml, record
+from tests.support.streams.emitted import plain_of
 
 SECONDS = 200
 BEGIN = 1_770_000_000
@@ -68,10 +69,6 @@ def seconds_of(windows: list[Any]) -> float:
     return float(sum(one["mean"] * one["count"] for one in utils) / 100)
 
 
-def plain(outs: list[ProducerRecord], topic: str) -> list[Any]:
-    return [orjson.loads(one.value or b"") for one in outs if one.topic == topic]
-
-
 @pytest.mark.parametrize("name", LOADS)
 def test_utilization_busy_time_and_power_are_the_drivers(name: str) -> None:
     load, truth = LOADS[name]
@@ -84,12 +81,12 @@ def test_utilization_busy_time_and_power_are_the_drivers(name: str) -> None:
         screen.feed(one.topic, "a", one.value, one.ts_ms)
     gathered = gather_records(records, Settings())
     facts = facts_of(gathered, view_of(gathered), Settings())
-    [used] = plain(outs, "usage")[-1]["gpus"]
-    peaks = plain(outs, "pod-peaks")[-1]
-    series = plain(outs, "node-parts")[-1]
+    [used] = plain_of(outs, "usage")[-1]["gpus"]
+    peaks = plain_of(outs, "pod-peaks")[-1]
+    series = plain_of(outs, "node-parts")[-1]
     counted, of_counted = series["totals"]["GPU-0"], series["pods"][0]["totals"]
-    day = plain(outs, "node-peaks")[-1]["gpus"]["a/0"]
-    windows = [one for one in plain(outs, "window-aggregates") if one["size_ms"] == 60_000]
+    day = plain_of(outs, "node-peaks")[-1]["gpus"]["a/0"]
+    windows = [one for one in plain_of(outs, "window-aggregates") if one["size_ms"] == 60_000]
     of_gpu, of_pod = (
         [one["metrics"] for one in windows if one["subject"]["kind"] == kind] for kind in ("gpu", "pod")
     )
@@ -175,18 +172,18 @@ def test_energy_by_a_counter_that_fails_and_stands_still_is_one(reads: list[tupl
     outs = [out for one in records for out in pipeline.feed(one)] + pipeline.close()
     gathered = gather_records(records, Settings())
     facts = facts_of(gathered, view_of(gathered), Settings())
-    [used] = plain(outs, "usage")[-1]["gpus"]
-    series = plain(outs, "node-parts")[-1]
+    [used] = plain_of(outs, "usage")[-1]["gpus"]
+    series = plain_of(outs, "node-parts")[-1]
     assert {
         "ledger": used["energy_j"],
-        "totals": plain(outs, "pod-peaks")[-1]["totals"]["energy_j"],
+        "totals": plain_of(outs, "pod-peaks")[-1]["totals"]["energy_j"],
         "series": series["totals"]["GPU-0"]["energy_j"],
         "series, the pod's": series["pods"][0]["totals"]["energy_j"],
         "report": facts.gpus[0].energy_j,
     } == pytest.approx(dict.fromkeys(_ENERGY, facts.gpus[0].energy_j))
     for size_ms in (10_000, 60_000):
         windows = [
-            one["metrics"]["energy_j"]["increase"] for one in plain(outs, "window-aggregates")
+            one["metrics"]["energy_j"]["increase"] for one in plain_of(outs, "window-aggregates")
             if one["size_ms"] == size_ms and "increase" in one["metrics"].get("energy_j", {})
         ]  # fmt: skip
         assert sum(windows) == pytest.approx(told_j)

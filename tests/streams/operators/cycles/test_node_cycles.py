@@ -6,7 +6,7 @@ import numpy as np
 import orjson
 import pytest
 
-from dutycycle.contract.log import ConsumerRecord, ProducerRecord
+from dutycycle.contract.log import ConsumerRecord
 from dutycycle.contract.settings.load import load
 from streams.local import LocalPipeline
 from streams.operators.columns.nvml import NvmlReader
@@ -14,6 +14,7 @@ from streams.operators.node.operator import NodeConfig, NodeOperator
 from streams.state.codec import from_bytes, to_bytes
 from streams.topology import stages
 from tests.support.data.samples import gpu, nvml, record
+from tests.support.streams.emitted import plain_of
 
 STEP_S = 0.7
 GIB = 1 << 30
@@ -39,8 +40,8 @@ def cycles(seconds: int, restart_at: int = -1) -> list[dict[str, Any]]:
             node = NodeOperator(config, "a", NvmlReader("a"))
             node.restore(plain)
         emissions = node.update(record("nvml-samples", "a", sample(second), second))
-        found += [one for one in emissions if isinstance(one, ProducerRecord) and one.topic == "cycles"]
-    return [orjson.loads(one.value or b"") for one in found]
+        found += plain_of(emissions, "cycles")
+    return found
 
 
 def test_steps_and_memory_of_a_gpu_and_the_steps_of_its_pod() -> None:
@@ -82,7 +83,7 @@ def steps_inside(seconds: int, period_s: float, begin: int = 0, **fields: Any) -
 def outs(records: list[ConsumerRecord], topic: str) -> list[dict[str, Any]]:
     pipeline = LocalPipeline(stages(load({}, {})))
     found = [out for one in records for out in pipeline.feed(one)] + pipeline.close()
-    return [orjson.loads(one.value or b"") for one in found if one.topic == topic]
+    return plain_of(found, topic)
 
 
 @pytest.mark.slow

@@ -4,11 +4,11 @@ import numpy as np
 import orjson
 import pytest
 
-from dutycycle.contract.log import ProducerRecord
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.node.operator import NodeConfig, NodeOperator
 from streams.operators.rounding import tidied, tidy
 from tests.support.data.samples import gpu, nvml, record
+from tests.support.streams.emitted import plain_of
 
 GIB = 1 << 30
 TOTAL = 141 * GIB
@@ -28,16 +28,16 @@ def test_no_tick_is_refused_and_no_interval_is_absurd(
     for second in range(2000):
         memory = 8 * GIB + min(second, ends_s) // every_s * step + round(noise * rng.normal())
         one = gpu(0, gpu_util_pct=95, mem_used_bytes=memory, mem_total_bytes=TOTAL)
-        for out in node.update(record("nvml-samples", "a", nvml(second, [one]), second)):
-            if isinstance(out, ProducerRecord) and out.topic == "trends":
-                forecast = orjson.loads(out.value or b"")["metrics"]["mem_used_bytes"]["forecast"]
-                assert all(0 <= ahead["p95"] <= TOTAL for ahead in forecast)
-                blends = [ahead for ahead in forecast if ahead["method"] == "blend"]
-                widest = max([widest, *(ahead["p95"] - ahead["p05"] for ahead in blends)])
-                if second > ends_s + 120:
-                    stays = 8 * GIB + ends_s // every_s * step
-                    for ahead in forecast:
-                        assert ahead["p05"] - 3 * noise <= stays <= ahead["p95"] + 3 * noise
+        outs = node.update(record("nvml-samples", "a", nvml(second, [one]), second))
+        for trend in plain_of(outs, "trends"):
+            forecast = trend["metrics"]["mem_used_bytes"]["forecast"]
+            assert all(0 <= ahead["p95"] <= TOTAL for ahead in forecast)
+            blends = [ahead for ahead in forecast if ahead["method"] == "blend"]
+            widest = max([widest, *(ahead["p95"] - ahead["p05"] for ahead in blends)])
+            if second > ends_s + 120:
+                stays = 8 * GIB + ends_s // every_s * step
+                for ahead in forecast:
+                    assert ahead["p05"] - 3 * noise <= stays <= ahead["p95"] + 3 * noise
     assert 0 < widest < TOTAL / 2
 
 

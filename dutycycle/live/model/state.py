@@ -1,8 +1,8 @@
 """All rows by subject key, fed with records as they lie on the topics."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from dutycycle.contract.codec import DecodeError, decode
 from dutycycle.contract.metering import highest_util_pct, with_means
@@ -30,7 +30,6 @@ _LISTEN_EVERY_MS = 2_000
 """Between two looks for what has fallen silent."""
 _DERIVED = 100_000
 """Subjects of which records of the streams are kept; those that were heard of longest ago leave first."""
-_R = TypeVar("_R")
 
 
 @dataclass(slots=True)
@@ -59,12 +58,6 @@ class LiveState:
     def feed(self, topic: str, key: str, payload: bytes | None, now_ms: int) -> None:
         """Take what lies on a topic (without prefix); None is a tombstone."""
         self.at(now_ms)
-        takes: dict[str, Callable[[Any], object]] = {
-            "nvml-samples": self._nvml,
-            "cgroup-samples": self._cgroup,
-            "gpu-health": lambda record: self._newest.put(record.node, record),
-            "pods": self._pod,
-        }
         if payload is None:
             if topic == "pods":
                 self._end(f"pod/{key}")
@@ -73,9 +66,9 @@ class LiveState:
                 getattr(self._of(subject), topic).pop(source, None)
             elif topic == "insights":
                 self._of(key).insight = None
-        elif topic in takes:
+        elif topic in ("nvml-samples", "cgroup-samples", "gpu-health", "pods"):
             if topic == "pods" or self._is_shown(key):  # the others have the node for their key
-                self._decoded(topic, key, payload, takes[topic])
+                self._decoded(topic, key, payload)
         elif topic in HEADS:
             head = read_head(topic, key, payload)
             if head is None:
@@ -109,17 +102,23 @@ class LiveState:
     def _unreadable(self) -> None:
         self.unreadable += 1
 
-    def _decoded(self, topic: str, key: str, payload: bytes, take: Callable[[_R], object]) -> None:
-        """Give a record to ``take``; one that cannot be read, or is another key's, is counted alone."""
+    def _decoded(self, topic: str, key: str, payload: bytes) -> None:
+        """Take a record; one that cannot be read, or is another key's, is counted alone."""
         try:
             record: Any = decode(TOPICS[topic].record, payload, topic)
         except DecodeError:  # the streams make a dead letter of it
             self.unreadable += 1
             return
-        if TOPICS[topic].is_under_its_key(key, record):
-            take(record)
-        else:
+        if not TOPICS[topic].is_under_its_key(key, record):
             self.unreadable += 1
+        elif topic == "nvml-samples":
+            self._nvml(record)
+        elif topic == "cgroup-samples":
+            self._cgroup(record)
+        elif topic == "pods":
+            self._pod(record)
+        else:
+            self._newest.put(record.node, record)
 
     def _of(self, key: str) -> Derived:
         """Return what is derived of a subject, which may not have been sampled yet."""

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import isnan, nan
-from operator import itemgetter
 
 import numpy as np
 
@@ -276,8 +275,9 @@ def _verdicts(gathered: Gathered, view: View) -> list[Verdict]:
         every = [of for insight in insights for of in insight.get("anomalies", ())]
         odd = {(of["kind"], of.get("pod"), of.get("gpu"), of["since_ms"]): of for of in every}
         anomalies = tuple(sorted(odd.values(), key=lambda of: (of["since_ms"], of["kind"])))
-        verdicts.append((best == unknown, Verdict(view.subjects[key], newest[best], lasted[best], anomalies)))
-    return [verdict for _, verdict in sorted(verdicts, key=itemgetter(0))]
+        verdicts.append(Verdict(view.subjects[key], newest[best], lasted[best], anomalies))
+    verdicts.sort(key=lambda verdict: (verdict.insight["kind"], verdict.insight["bottleneck"]) == unknown)
+    return verdicts
 
 
 def headline(facts: Facts) -> tuple[str, str]:

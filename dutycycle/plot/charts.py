@@ -32,24 +32,24 @@ def charts_of(collected: CollectedSeries, chosen: Mapping[str, Sequence[str]], s
         lines: list[Line] = []
         dots: list[Dots] = []
         for subject in subjects:
-            place = subject, metric
+            series = subject, metric
             whose = f"{collected.label(subject)}: " if len(subjects) > 1 else ""
             # What was measured, by the samples or else by the shortest windows
-            windows = collected.windows.get(place)
-            if place in collected.samples:
-                lines += _line(whose.rstrip(": ") or "measured", collected.samples[place], span)
+            windows = collected.windows.get(series)
+            if series in collected.samples:
+                lines += _line(whose.rstrip(": ") or "measured", collected.samples[series], span)
             elif windows:
                 size_ms = min(windows)
                 lines += _line(f"{whose}mean of {size_ms / 1000:g} s", windows[size_ms], span)
             # What each forecaster forecast, at the moment that it is about; of very many, some
-            for who, frame in collected.forecasts.get(place, {}).items():
+            for forecaster, frame in collected.forecasts.get(series, {}).items():
                 ticks = frame.between(*span)
                 count = len(ticks.times)
                 if not count:
                     continue
                 shown = np.unique(np.linspace(0, count - 1, min(count, POINTS)).round().astype(int))
                 some = f" ({len(shown)} of {count})" if len(shown) < count else ""
-                name = f"{whose}{who}, {collected.wanted.horizon_s:g} s ahead{some}"
+                name = f"{whose}{forecaster}, {collected.wanted.horizon_s:g} s ahead{some}"
                 value, low, high = (ticks[column][shown] for column in BOUNDED)
                 dots.append(Dots(name, 0, Moments(ticks.times[shown], value, low, high)))
         if not lines and not dots:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 
 class Certificate:
-    """Holds a certificate and its key, in a ``context`` that servers listen with. Used by all that answer,
-    and by clients of Kafka, which may have none, and authorities ``ca``."""
+    """Holds a certificate and its key in a ``context`` of TLS: of all that answer, and of clients of Kafka.
+    A client may have authorities ``ca``, and no certificate."""
 
     def __init__(
         self, cert: str | None, key: str | None, context: ssl.SSLContext | None = None, ca: str | None = None

@@ -102,8 +102,21 @@ async def test_a_namespace_without_a_name_is_not_all_of_them(api: FakeApi, tmp_p
 
 async def test_a_namespace_that_may_not_be_asked_for_is_taken_as_it_is(api: FakeApi, tmp_path: Path) -> None:
     api.refused["/api/v1/namespaces/other"] = 403
-    status, out, _ = await removal(api, tmp_path, "-n", "other")
+    status, out, err = await removal(api, tmp_path, "-n", "other")
     assert (status, out) == (0, "removed 1 annotations from 1 objects: 1 Pod\n")
+    assert "is not known" not in err
+
+
+async def test_nothing_in_a_namespace_that_may_not_be_asked_for_may_be_no_namespace(
+    api: FakeApi, tmp_path: Path
+) -> None:
+    api.refused["/api/v1/namespaces/nosuch"] = 403
+    status, out, err = await removal(api, tmp_path, "-n", "nosuch")
+    assert (status, out) == (0, "removed 0 annotations from 0 objects\n")
+    assert err.startswith(
+        "dutycycle: nothing was found, and whether there is a namespace nosuch is not known: 403: "
+    )
+    assert err.count("\n") == 1
 
 
 async def test_copies_go_after_what_they_are_copied_from(api: FakeApi, tmp_path: Path) -> None:
@@ -140,9 +153,10 @@ async def test_a_kind_that_may_not_be_listed(api: FakeApi, tmp_path: Path) -> No
     assert "list mpijobs: 403: cannot list resource (a role must allow it)" in err
 
 
-async def test_without_a_server(api: FakeApi, tmp_path: Path) -> None:
+@pytest.mark.parametrize("flags", [[], ["-n", "other"]], ids=["everywhere", "namespace"])
+async def test_without_a_server(flags: list[str], api: FakeApi, tmp_path: Path) -> None:
     await api.stop()
-    status, out, err = await removal(api, tmp_path)
+    status, out, err = await removal(api, tmp_path, *flags)
     assert (status, out) == (1, "")
     assert err.startswith("dutycycle: the API server's kinds cannot be read: http://127.0.0.1:")
     assert err.count("\n") == 1

@@ -58,18 +58,23 @@ async def _remove(args: argparse.Namespace, settings: Settings) -> Removal:
         # without a name, as of a variable that is not set, is all of them.
         if args.namespace == "":
             raise DutycycleError("--namespace: is empty: name one, or leave the flag out for all")
+        refusal: KubeError | None = None
         if args.namespace is not None:
             try:
                 await server.metadata(ObjectRef("v1", "Namespace", args.namespace))
             except GoneError as error:
                 raise DutycycleError(f"there is no namespace {args.namespace}: see --namespace") from error
-            except KubeError:  # who may not ask for it, or reaches no server, is told by what follows
-                pass
+            except KubeError as error:  # a role that may list in it need not allow to read it
+                refusal = error
 
         def say(name: str, keys: list[str]) -> None:
             if args.dry_run:  # what is done is counted at the end
                 print(f"{name}: {listed(sorted(keys), _SHOWN_KEYS)}" if keys else name)  # noqa: T201
 
-        return await remove(server, settings.annotation_prefix, args.namespace, say, dry_run=args.dry_run)
+        done = await remove(server, settings.annotation_prefix, args.namespace, say, dry_run=args.dry_run)
     finally:
         await server.close()
+    if refusal is not None and not (done.objects or done.deleted or done.failures):
+        why = f"whether there is a namespace {args.namespace} is not known: {refusal}"
+        print(f"dutycycle: nothing was found, and {why}", file=sys.stderr)  # noqa: T201
+    return done

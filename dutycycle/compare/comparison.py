@@ -52,12 +52,9 @@ def verdicts(runs: Sequence[NamedRun]) -> Iterator[str]:
 
     By steps where all trainings report them; by the whole runs where these did the same work.
     """
-    counts: list[Measure] = []
-    for what in ("steps", "cycles"):
-        if all(what in run.measures for run in runs):
-            counts = [run.measures[what] for run in runs]
-            break
-    by_step = bool(counts) and what == "steps"
+    what = next((id_ for id_ in ("steps", "cycles") if all(id_ in run.measures for run in runs)), None)
+    counts = [] if what is None else [run.measures[what] for run in runs]
+    by_step = what == "steps"
     same = not any(change(counts[0], count).is_one for count in counts[1:])
     if not counts:
         yield "The runs are taken to have done the same work."

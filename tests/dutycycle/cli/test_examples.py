@@ -109,11 +109,11 @@ def test_it_works(example: str, folder: Path, request: pytest.FixtureRequest) ->
     if example in ELSEWHERE:
         assert f'"{example.split()[1]}"' in Path(ELSEWHERE[example]).read_text()
         pytest.skip(f"is run by {ELSEWHERE[example]}")
+    words = example.split()
     for one in PROGRAMS:
-        if one in example.split():
+        if one in words:
             program(one)
     # What the example writes may be there, as others read it.
-    words = example.split()
     out = folder / words[words.index("--out") + 1] if "--out" in words else folder / "nothing"
     if out.is_dir():
         shutil.rmtree(out)
@@ -138,11 +138,11 @@ def test_it_works(example: str, folder: Path, request: pytest.FixtureRequest) ->
         annotate(kube, namespace)
         install(folder / "bin")
         (folder / "bin/kubectl").symlink_to(kube.programs.kubectl)
-        here = line.replace("-n research", f"-n {namespace}").replace("team-a", namespace)
-        line, more = here, {"KUBECONFIG": str(kube.admin.kubeconfig)}
+        line = line.replace("-n research", f"-n {namespace}").replace("team-a", namespace)
+        more = {"KUBECONFIG": str(kube.admin.kubeconfig)}
     env = environ_of(folder, listen=f"127.0.0.1:{port}") | more
-    words = [one for one in example.split() if "=" not in one]
-    if words[1] in (*SERVICES, "top") and not {"--duration", "--once"} & set(words):
+    _, command, *others = [word for word in words if "=" not in word]
+    if command in (*SERVICES, "top") and not {"--duration", "--once"} & set(others):
         return serves(line, folder, env, port)
     warm.install(folder / "bin")
     if " healthy " in line or " top --broker" in line:  # of what runs now

@@ -17,7 +17,7 @@ REAL_RUNS, REAL_BATCHES, REAL_QUICK = 24, 3, 0
 
 Of the toy's there are four times as many as find each mutant (test_mutants); ``make soak`` tries others.
 """
-FAILED = slow_after(0, [(73127, 500000040, 910229), (910061, 910146, 910343)])
+FAILED = slow_after(0, [(73127, 500000040, 910229), (910061, 910146, 910304, 910343)])
 """Fresh seeds that had failed."""
 CHECKS = {"state", "content", "committed", "slots", "states", "lives"}
 

@@ -2,11 +2,13 @@
 
 The newest part of each pod counts, and of pods that had one name the newest pod, so the order in which parts
 come does not matter. A pod that has ended counts no more; of a job that has, those pods count that ended
-last.
+last. Nor does a pod count that was silent for long, by a clock that follows the parts in the order of their
+log: the clocks of two nodes are never compared, as one of them may be wrong.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable
+from itertools import takewhile
 
 from msgspec.structs import replace
 
@@ -17,20 +19,24 @@ from dutycycle.contract.records.insights import Insight
 from dutycycle.contract.records.parts import JobInsight, JobInsightPart, WorkloadState
 from streams.operators.base import Emission, Operator, Snapshot
 from streams.operators.columns.arrays import check_version
+from streams.operators.event_clock import EventClock
 from streams.operators.keyed import decode_under_key
 from streams.operators.workload.anomalies.job import job_anomalies
 from streams.operators.workload.jobs.analysis import JobAnalyses, merged_state
 from streams.operators.workload.jobs.cycle import Rank
-from streams.operators.workload.ranks import LatestChange, largest_gap
+from streams.operators.workload.ranks import RANK_SAMPLE_MS, LatestChange, largest_gap
 from streams.operators.workload.rules.advice import advice
 from streams.operators.workload.rules.bottleneck import FAR_BELOW_LIMIT_PCT, HELD_GPUS
 from streams.operators.workload.rules.stats import three_digits
 
-SNAPSHOT_VERSION = 9
+SNAPSHOT_VERSION = 10
 _TOPIC = "job-insight-parts"
 STALE_MS = 900_000
 """A pod that was silent for so long, while others were not, is gone; each pod sends a part every three
-minutes."""
+minutes, and no part moves the job's clock by more."""
+CONFIRMING_PARTS = 1_000
+"""So many parts in a row that are all behind set the reference of the job's clock back: until then what comes
+late, such as a partition that was not read for hours, makes no other pod silent."""
 _TOGETHER_MS = 60_000
 """Pods that end within so long end together."""
 _GAP_PCT = (20.0, 40.0)
@@ -61,11 +67,18 @@ _OF_EVERY_POD = {
 
 class JobInsightOperator(Operator):
     """Keeps the state of one job: the newest part of each of its pods, when anything about any of them last
-    changed, and what was published last."""
+    changed, and what was published last.
+
+    Pods that are silent leave in ``update``, never in ``flush``. So which of them have left does not depend
+    on when commits and restarts happened.
+    """
 
     def __init__(self, uid: str) -> None:
         self._uid = uid
         self._parts: dict[str, JobInsightPart] = {}
+        self._clock = EventClock()
+        self._taken_ms: dict[str, int] = {}
+        """By pod, what the clock said at its newest part; the pod that has been silent longest is first."""
         self._latest = LatestChange()
         self._published: JobInsight | None = None
         self._changed = False
@@ -74,9 +87,16 @@ class JobInsightOperator(Operator):
     def update(self, record: ConsumerRecord) -> list[Emission]:
         """Take a part; nothing is sent before ``flush``. Raises ``DecodeError``."""
         part = decode_under_key(JobInsightPart, record.value, _TOPIC, key=self._uid, field="job.uid")
+        self._clock.advance(part.ts_ms, RANK_SAMPLE_MS, confirm=CONFIRMING_PARTS)
+        silent = takewhile(lambda uid: self._clock.now_ms - self._taken_ms[uid] > STALE_MS, self._taken_ms)
+        for uid in list(silent):
+            del self._taken_ms[uid], self._parts[uid]
+            self._changed = True
         known = self._parts.get(part.pod_uid)
         if known is None or _newness(part) >= _newness(known):
             self._parts[part.pod_uid] = part
+            self._taken_ms.pop(part.pod_uid, None)
+            self._taken_ms[part.pod_uid] = self._clock.now_ms
             self._changed = True
         if self._latest.add(part, several=len(self._parts) > 1):
             self._changed = True
@@ -89,7 +109,6 @@ class JobInsightOperator(Operator):
         if not self._changed:
             return []
         self._changed = False
-        self._parts = {part.pod_uid: part for part in _fresh(self._parts.values())}
         newest = max(self._parts.values(), key=lambda part: (part.ts_ms, part.pod_uid))
         insight = job_insight(self._uid, self._parts.values(), self._latest.ms)
         now = JobInsight(
@@ -106,7 +125,9 @@ class JobInsightOperator(Operator):
         """Return plain data."""
         return {
             "v": SNAPSHOT_VERSION,
-            "parts": {part.pod_uid: to_plain(part) for part in _fresh(self._parts.values())},
+            "parts": {uid: to_plain(part) for uid, part in self._parts.items()},
+            "clock": to_plain(self._clock),
+            "taken_ms": self._taken_ms.copy(),
             "latest": to_plain(self._latest),
             "published": None if self._published is None else to_plain(self._published),
             "changed": self._changed,
@@ -117,6 +138,8 @@ class JobInsightOperator(Operator):
         """Go on from a snapshot; raises ``ValueError`` for one of another version."""
         check_version(plain, SNAPSHOT_VERSION, "a job's insight")
         self._parts = {uid: from_plain(JobInsightPart, part, _TOPIC) for uid, part in plain["parts"].items()}
+        self._clock = from_plain(EventClock, plain["clock"], _TOPIC)
+        self._taken_ms = dict(plain["taken_ms"])
         self._latest = from_plain(LatestChange, plain["latest"], _TOPIC)
         published = plain["published"]
         self._published = None if published is None else from_plain(JobInsight, published, "job-insights")
@@ -124,17 +147,10 @@ class JobInsightOperator(Operator):
         self._analyses = from_plain(JobAnalyses, plain["said"], _TOPIC)
 
 
-def _fresh(parts: Iterable[JobInsightPart]) -> list[JobInsightPart]:
-    """Return the parts that are not stale, by uid. What is left out here never counts again."""
-    by_uid = sorted(parts, key=lambda part: part.pod_uid)
-    newest_ms = max((part.ts_ms for part in by_uid), default=0)
-    return [part for part in by_uid if newest_ms - part.ts_ms <= STALE_MS]
-
-
 def _counted(parts: Iterable[JobInsightPart]) -> list[JobInsightPart]:
     """Return of each name the newest pod, if it has not ended; if all have, those that ended last."""
     by_name: dict[str, JobInsightPart] = {}
-    for part in _fresh(parts):
+    for part in sorted(parts, key=lambda part: part.pod_uid):
         by_name[part.pod_name] = max(
             by_name.get(part.pod_name, part), part,
             key=lambda pod: (pod.created_ms or 0, pod.ts_ms, pod.pod_uid),

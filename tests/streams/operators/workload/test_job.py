@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Iterable
-from itertools import permutations
+from itertools import chain, permutations
 from typing import Any
 
 import orjson
@@ -15,7 +15,7 @@ from dutycycle.contract.records.parts import JobInsightPart
 from dutycycle.contract.settings.load import load
 from streams.local import LocalPipeline
 from streams.operators.base import Operator
-from streams.operators.workload.jobs.operator import STALE_MS
+from streams.operators.workload.jobs.operator import CONFIRMING_PARTS
 from streams.operators.workload.ranks import RANK_SAMPLE_MS, RankSamples
 from streams.state.codec import from_bytes, to_bytes
 from streams.topology import stages
@@ -152,16 +152,88 @@ def test_a_gap_is_told_as_round_as_it_is_known(gap: float, told: float, sure: fl
     assert (found.evidence["rank_gap_pct"], found.bottleneck_confidence) == (told, sure)
 
 
-def test_pods_one_after_the_other_leave_the_state_again() -> None:
-    never, always = job(), job()
-    for number in range(200):
-        value = part(f"{number}", at_s=number * STALE_MS / 4000)
-        settled(always, [value])
+Sent = list[tuple[int, bytes]]
+"""Parts, each with the minute at which it comes to lie in the log."""
+
+
+def sent(uid: str, minutes: range, ahead: int = 0, read_at: int | None = None, **more: Any) -> Sent:
+    """Of a pod, a part at each of ``minutes``. ``ahead``: minutes by which its clock is. ``read_at``: until
+    then its partition was not read."""
+    return [
+        (minute if read_at is None else read_at, part(uid, at_s=60 * (minute + ahead), **more))
+        for minute in minutes
+    ]
+
+
+YEARS = 5_000_000
+SILENT: dict[str, tuple[str, list[Sent]]] = {
+    "not for long enough": ("ab", [sent("a", range(1)), sent("b", range(1, 16, 3))]),
+    "for a quarter of an hour": ("b", [sent("a", range(1)), sent("b", range(1, 20, 3))]),
+    "while one was there that came before": ("ab", [
+        sent("a", range(0, 41, 3)), sent("c", range(1)), sent("b", range(1, 41, 3)),
+    ]),
+    "and the part after it is an old one": ("a", [
+        sent("a", range(0, 10, 3), epoch=2), sent("b", range(1)), sent("a", range(12, 19, 3)),
+    ]),
+    "and there again": ("ab", [sent("a", range(0, 40, 39)), sent("b", range(1, 41, 3))]),
+    "all were": ("ab", [sent("a", range(4)), sent("b", range(5)), sent("b", range(600, 608, 3))]),
+    "none, of three clocks": ("abc", [
+        sent("a", range(0, 60, 3), 60), sent("b", range(1, 60, 3), -YEARS), sent("c", range(2, 60, 3)),
+    ]),
+    "with a clock ahead, until others reach it": ("b", [sent("a", range(1), 60), sent("b", range(1, 80, 3))]),
+    "with a clock ahead, not yet": ("ab", [sent("a", range(1), 60), sent("b", range(1, 60, 3))]),
+    "with a clock ahead by years": ("b", [
+        sent("a", range(1), YEARS), sent("b", range(1, 20 + 3 * CONFIRMING_PARTS, 3)),
+    ]),
+    "with a clock behind by years": ("b", [sent("a", range(1), -YEARS), sent("b", range(1, 20, 3))]),
+    "none, and a clock went ahead": ("ab", [
+        sent("a", range(0, 12, 3)), sent("b", range(1, 5, 3)), sent("b", range(7, 11, 3), YEARS),
+    ]),
+    "none, and a clock was set right": ("ab", [
+        sent("a", range(0, 92, 3)), sent("b", range(1, 32, 3), 60), sent("b", range(34, 92, 3), epoch=1),
+    ]),
+    "none, one was read hours late": ("ab", [
+        sent("a", range(0, 301, 3)), sent("b", range(1, 301, 3), read_at=301),
+    ]),
+    "none, read in turns of an hour": ("ab", [
+        sent("a", range(0, 61, 3)), sent("b", range(1, 121, 3), read_at=61),
+        sent("a", range(63, 121, 3), read_at=62),
+    ]),
+}  # fmt: skip
+"""Which of the pods count at last, and the parts of each."""
+
+
+@pytest.mark.parametrize("case", SILENT)
+def test_which_pods_are_silent_is_decided_by_the_log_alone(case: str) -> None:
+    pods, parts = SILENT[case]
+    values = [value for _, value in sorted(chain(*parts), key=lambda lying: lying[0])]
+    never, always, told = job(), job(), []
+    for value in values:
         never.update(ConsumerRecord("job-insight-parts", 0, 0, "j", value, 0))
-    assert always.snapshot()["parts"].keys() == {"195", "196", "197", "198", "199"}
-    assert list(always.snapshot()["parts"].items()) == list(never.snapshot()["parts"].items())
-    again = part("3", at_s=3 * STALE_MS / 4000)  # a repeat
-    assert settled(always, [again]) == []
+        told += settled(always, [value])
+        always = STAGES["job-insights"].build("j", from_bytes(to_bytes(always.snapshot())))
+    assert settled(never, []) == told[-1:]
+    assert told[-1].evidence["pods"] == len(pods)
+    states = [never.snapshot(), always.snapshot()]
+    assert all(state["parts"].keys() == set(pods) for state in states)
+    assert states[0]["clock"] == states[1]["clock"]
+    assert [*states[0]["taken_ms"].items()] == [*states[1]["taken_ms"].items()]
+
+
+def test_pods_one_after_the_other_leave_the_state_again() -> None:
+    operator = job()
+    for number in range(200):
+        settled(operator, [part(f"{number}", at_s=60 * number)])
+    assert operator.snapshot()["parts"].keys() == {str(number) for number in range(184, 200)}
+
+
+def test_a_pod_whose_epochs_were_forgotten_counts_again_after_a_while() -> None:
+    """It came back after its own state had left: what its job knows of it looks newer for ever."""
+    operator = job()
+    told = settled(operator, [part("a", epoch=2), *(value for _, value in sent("a", range(3, 16, 3)))])
+    assert [one.kind for one in told] == ["training"]
+    (idle,) = settled(operator, [part("a", at_s=60 * 18, kind="idle")])
+    assert idle.kind == "idle"
 
 
 def test_figures_stay_as_they_were_until_they_moved() -> None:

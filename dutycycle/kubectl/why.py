@@ -35,7 +35,7 @@ from dutycycle.kubectl.nodes import show_why_node
 from dutycycle.kubectl.outlook import outlook, placement, trials
 from sinks.annotations.core.job import job_summary, job_values
 from sinks.annotations.core.keys import GPU_UNTOUCHED, GPU_UTIL, PODS_SUMMARY, UPDATED
-from sinks.annotations.core.pod import pod_values
+from sinks.annotations.core.values import pod_values
 
 _MEANS = {
     "gpu_util_pct": "GPU",

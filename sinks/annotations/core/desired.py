@@ -24,9 +24,15 @@ from sinks.annotations.core import keys
 from sinks.annotations.core.diff import Present, keep_what_fits, size_of, stays
 from sinks.annotations.core.job import JobView
 from sinks.annotations.core.node import NodeView
-from sinks.annotations.core.pod import pod_values
 from sinks.annotations.core.targets import Target, job_target, node_target, placed_target, pod_target
-from sinks.annotations.core.values import level_forecast, measured, number, significant, text
+from sinks.annotations.core.values import (
+    level_forecast,
+    measured,
+    number,
+    pod_values,
+    significant,
+    text,
+)
 
 Record = (
     NvmlSample

@@ -86,8 +86,14 @@ class TickQueue:
 
     def accepts(self, tick: TickRow) -> bool:
         """Tell whether the tick, newer than all before it, can wait with others that are there."""
-        ticks = self._ticks
-        return 0 < len(ticks) < MOST_WAITING and tick.ts_ms < self.due_ms and tick.follows(ticks[-1])
+        if not 0 < len(self._ticks) < MOST_WAITING or tick.ts_ms >= self.due_ms:
+            return False
+        last = self._ticks[-1]
+        return (
+            tick.layout is last.layout
+            and tick.interval_ms == last.interval_ms
+            and tick.row.size == last.row.size
+        )
 
     def add(self, tick: TickRow) -> None:
         """Add a tick that waits."""

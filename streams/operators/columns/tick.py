@@ -86,15 +86,6 @@ class TickRow(NamedTuple):
         begin, layout = self.layout.begins.value_highs, self.layout
         return None if begin == self.row.size else layout.spread(self.row[begin : begin + layout.width])
 
-    def follows(self, other: "TickRow | None") -> bool:
-        """Tell whether it has the columns and the interval of another one."""
-        return (
-            other is not None
-            and self.layout is other.layout
-            and self.interval_ms == other.interval_ms
-            and self.row.size == other.row.size
-        )
-
 
 def make_layout(
     series: Iterable[Series],

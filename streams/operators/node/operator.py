@@ -18,7 +18,7 @@ import numpy as np
 
 from dutycycle.contract.analyses import ANALYSES
 from dutycycle.contract.catalogue import ACTIVITY_METRICS, WINDOW_METRICS
-from dutycycle.contract.log import ConsumerRecord, ProducerRecord
+from dutycycle.contract.log import ConsumerRecord
 from dutycycle.contract.records.hours import HOUR_MS, MINUTE_MS
 from dutycycle.contract.topics import TOPICS
 from dutycycle.telemetry.events import SAMPLE_LATE
@@ -285,8 +285,7 @@ class NodeOperator(Operator):
     def flush(self) -> list[Emission]:
         """Return the peaks of the pods that changed, and the part of the node's GPUs if that did."""
         self._feed()
-        parts = self._peaks.parts(self._usage.totals())
-        return [ProducerRecord("pod-parts", uid, value, ts) for uid, value, ts in parts] + self._gpus.flush()
+        return self._peaks.flush(self._usage.totals()) + self._gpus.flush()
 
     def unwritten(self) -> list[Emission]:
         """Return what ledger and day have not written since the node's minute began. The state is as before,

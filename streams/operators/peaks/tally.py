@@ -9,10 +9,12 @@ from msgspec.structs import replace
 
 from dutycycle.contract.catalogue import P95_METRICS
 from dutycycle.contract.codec import encode
+from dutycycle.contract.log import ProducerRecord
 from dutycycle.contract.ownership.words import less_sure
 from dutycycle.contract.records.derived import Totals
 from dutycycle.contract.records.parts import PodPart, Tally
 from streams.compiled import entry
+from streams.operators.base import Emission
 from streams.operators.columns.arrays import Floats, Ints, pack, unpack
 from streams.operators.columns.block import TickBlock
 from streams.operators.columns.series import PCT_OF_GPU, ColumnIndex, TallySeries
@@ -147,9 +149,9 @@ class PeakTally:
         self._state = self._state[:, keep]
         self._index.retain(keep)
 
-    def parts(self, totals: Mapping[str, Totals]) -> list[tuple[str, bytes, int]]:
-        """Return (pod uid, encoded ``PodPart``, last ms) of each pod that changed since the last call.
-        ``totals``: what each used since its accumulation began."""
+    def flush(self, totals: Mapping[str, Totals]) -> list[Emission]:
+        """Return the ``PodPart`` of each pod that changed since the last call. ``totals``: what each used
+        since its accumulation began."""
         if not self._changed:
             return []
         columns: dict[str, list[int]] = {uid: [] for uid in sorted(self._changed)}
@@ -161,8 +163,8 @@ class PeakTally:
             if histogram and tally_series.pod_uid in columns:
                 histograms[tally_series.pod_uid][tally_series.metric] = histogram
         self._changed.clear()
-        parts = {uid: self._part(uid, of, histograms[uid], totals.get(uid)) for uid, of in columns.items()}
-        return [(uid, encode(part), part.last_ms) for uid, part in parts.items()]
+        parts = [self._part(uid, of, histograms[uid], totals.get(uid)) for uid, of in columns.items()]
+        return [ProducerRecord("pod-parts", part.uid, encode(part), part.last_ms) for part in parts]
 
     def _part(
         self, uid: str, columns: list[int], histograms: Mapping[str, bytes], totals: Totals | None

@@ -28,8 +28,7 @@ from dutycycle.kubectl.jobs import OWNERS, job_and_word, named
 from dutycycle.kubectl.top import all_gpus_named, descending, most_is_allocated
 from dutycycle.words import aligned
 from sinks.annotations.core.job import job_summary, job_values
-from sinks.annotations.core.pod import pod_values
-from sinks.annotations.core.values import text
+from sinks.annotations.core.values import pod_values, text
 
 
 def annotations(values: dict[str, Any], prefix: str = "dutycycle.io") -> dict[str, str]:

@@ -9,7 +9,7 @@ import pytest
 from dutycycle.contract.catalogue import OWN_GPU_METRICS
 from dutycycle.contract.codec import from_plain
 from dutycycle.contract.records.samples import NvmlSample
-from streams.operators.columns.block import TickBlock
+from streams.operators.columns.block import TickBlock, TickQueue
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.columns.series import Series
 from streams.operators.columns.tick import TickRow
@@ -224,8 +224,12 @@ def test_what_was_never_measured_takes_no_room_until_it_is() -> None:
     ]
     # Utilization and power always have room: a burst may tell them alone.
     assert [tick.layout.width for tick in (first, fewer, more, busy, other)] == [3, 3, 4, 4, 3]
-    assert fewer.follows(first)
-    assert not more.follows(fewer)
+    queue = TickQueue()
+    queue.due_ms = fewer.ts_ms + 1
+    queue.add(first)
+    assert queue.accepts(fewer)
+    queue.add(fewer)
+    assert not queue.accepts(more)
 
 
 def test_per_gpu_and_per_process_figures_for_peaks() -> None:

@@ -135,7 +135,7 @@ class LocalStage:
         if operator is None:
             try:
                 operator = KeyedOperator(
-                    self._stage, _PARTITION, key, self._changelog.get, lambda _: self._reset(), self._packer
+                    self._stage, _PARTITION, key, self._changelog.get, self._reset, self._packer
                 )
             except Exception as error:
                 raise OperatorFailedError(f"{type(error).__name__}: {error}") from error
@@ -144,17 +144,12 @@ class LocalStage:
         emissions = operator.update(numbered, self._clock.now_ms)
         self._operators[key] = operator
         if operator.recent() >= STORED_EVERY:
-            try:
-                packed = operator.packed()
-            except Exception:  # noqa: BLE001 - this key's operator is broken: the other keys go on
-                self._reset()
-                operator.begin_anew()
-            else:
-                self._changelog.update([*packed.pieces, packed.head])
-                operator.stored(operator.recent())
+            packed = operator.packed()
+            self._changelog.update([*packed.pieces, packed.head])
+            operator.stored(operator.recent())
         return emissions
 
-    def _reset(self) -> None:
+    def _reset(self, _detail: str) -> None:
         self._happened[STATE_RESET.name] += 1
 
     def evict(self) -> list[Emission]:
@@ -175,12 +170,7 @@ class LocalStage:
     def flush(self, key: str) -> list[Emission]:
         """Send what a key's operator sends coalesced, and what a worker writes when it stores the state."""
         operator = self._operators[key]
-        try:
-            return operator.flush() + operator.unwritten()
-        except Exception:  # noqa: BLE001 - this key's operator is broken: the other keys go on
-            self._reset()
-            operator.begin_anew()
-            return operator.flush() + operator.unwritten()
+        return operator.flush() + operator.unwritten()
 
     def states(self) -> Iterator[bytes]:
         """Yield the stored state of each key, as it is now."""

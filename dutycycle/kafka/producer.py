@@ -1,12 +1,14 @@
 """Sends records: in order, acknowledged by all replicas in sync, none twice while one producer lives."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from aiokafka.partitioner import murmur2
 
+from dutycycle.contract.log import ProducerRecord
 from dutycycle.contract.settings.groups import Settings
+from dutycycle.contract.topics import full_name
 from dutycycle.kafka.clients import (
     BATCH_BYTES,
     new_producer,
@@ -16,6 +18,7 @@ from dutycycle.kafka.clients import (
     translated,
 )
 from dutycycle.kafka.errors import BrokerError, BrokerUnreachableError
+from dutycycle.kafka.topics import ensure_topics
 from dutycycle.telemetry.events import Telemetry
 
 Delivery = asyncio.Future[Any]
@@ -106,3 +109,20 @@ class Producer:
         for delivery in [pending for pending in self._pending if not pending.done()]:
             delivery.set_exception(ConnectionError("given up before it was acknowledged"))
             delivery.exception()  # seen: nobody has to ask for it
+
+
+async def send_once(settings: Settings, name: str, records: Sequence[ProducerRecord]) -> None:
+    """Send what a command has to tell, and wait until it is acknowledged: by a producer called ``name``, to
+    topics that are created where they are missing. Raises ``DutycycleError``."""
+    await ensure_topics(settings, ["pods"], outputs={record.topic for record in records})
+    producer = Producer(settings, name)
+    await producer.start()
+    try:
+        await producer.settle([
+            await producer.send(
+                full_name(settings.topic_prefix, record.topic), record.key, record.value, record.ts_ms
+            )
+            for record in records
+        ])  # fmt: skip
+    finally:
+        await producer.abort()

@@ -4,20 +4,18 @@ import time
 
 from dutycycle.contract.codec import DecodeError, decode, encode
 from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.log import ProducerRecord
 from dutycycle.contract.records.derived import job_subject, pod_subject
 from dutycycle.contract.records.insights import ProfileVerdict
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import full_name
-from dutycycle.kafka.producer import Producer
+from dutycycle.kafka.producer import send_once
 from dutycycle.kafka.reachability import answered_within, wait_for_broker
-from dutycycle.kafka.topics import ensure_topics
 from dutycycle.report.profiled import Profile
 from dutycycle.telemetry.events import Telemetry
 from dutycycle.traces.extract import read_all
 from dutycycle.traces.subject import subject_of
-
-TOPIC = "profiles"
 
 
 async def find_pod(name: str, settings: Settings, timeout_s: float) -> Pod:
@@ -46,24 +44,13 @@ async def publish(profile: Profile, pod: Pod, settings: Settings) -> None:
     subjects, now_ms = [pod_subject(pod.node, pod.uid)], time.time_ns() // 1_000_000
     if pod.job is not None and pod.job.uid != pod.uid:
         subjects.append(job_subject(pod.job.uid))
-    records = [
-        ProfileVerdict(
+    records = []
+    for subject in subjects:
+        verdict = ProfileVerdict(
             subject=subject, pod=pod, ts_ms=now_ms, source=profile.source, product=profile.product,
             bottleneck=profile.finding.bottleneck, bottleneck_confidence=profile.finding.confidence,
             evidence=profile.evidence, advice=profile.advice,
-        )
-        for subject in subjects
-    ]  # fmt: skip
-    await ensure_topics(settings, ["pods"], outputs=[TOPIC])
-    topic = full_name(settings.topic_prefix, TOPIC)
-    producer = Producer(settings, "profile")
-    await producer.start()
-    try:
-        await producer.settle([
-            await producer.send(
-                topic, record.subject.job_uid or record.subject.pod_uid, encode(record), record.ts_ms
-            )
-            for record in records
-        ])  # fmt: skip
-    finally:
-        await producer.abort()
+        )  # fmt: skip
+        key = subject.job_uid or subject.pod_uid or ""
+        records.append(ProducerRecord("profiles", key, encode(verdict), now_ms))
+    await send_once(settings, "profile", records)

@@ -1,6 +1,7 @@
 """Holds the operator of one key: how it begins anew after it was idle, and is rebuilt after a failure."""
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from dutycycle.contract.codec import DecodeError
 from dutycycle.contract.log import ConsumerRecord
@@ -8,6 +9,8 @@ from streams.operators.base import Emission, Operator, Stage
 from streams.runtime.record_packer import RecordPacker
 from streams.state.codec import Lookup, Packed, pack, unpack
 from streams.state.record import state_key
+
+T = TypeVar("T")
 
 
 class OperatorFailedError(Exception):
@@ -76,11 +79,11 @@ class KeyedOperator:
 
     def flush(self) -> list[Emission]:
         """Return the operator's coalesced outputs."""
-        return self._operator.flush()
+        return self._or_anew(lambda operator: operator.flush())
 
     def unwritten(self) -> list[Emission]:
         """Return what the operator has not sent yet: see ``Operator``."""
-        return self._operator.unwritten()
+        return self._or_anew(lambda operator: operator.unwritten())
 
     def close(self) -> list[Emission]:
         """Close what is open: nothing comes any more."""
@@ -92,16 +95,23 @@ class KeyedOperator:
 
     def packed(self) -> Packed:
         """Return the state now, ready to be stored."""
-        previous = self._lookup(self._state_key)
-        snapshot, seen_ms = self._operator.snapshot(), self.seen_ms or 0
-        return pack(
-            self._state_key, self.offset, snapshot, previous, seen_ms, piece_bytes=self._stage.piece_bytes
-        )
+        return self._or_anew(
+            lambda operator: pack(
+                self._state_key, self.offset, operator.snapshot(), self._lookup(self._state_key),
+                self.seen_ms or 0, piece_bytes=self._stage.piece_bytes,
+            )
+        )  # fmt: skip
 
-    def begin_anew(self) -> None:
-        """Forget everything but the place: the operator's state cannot be used."""
-        self._recent.clear()
-        self._operator = self._stage.build(self._key, None)
+    def _or_anew(self, ask: Callable[[Operator], T]) -> T:
+        """Return what ``ask`` makes of the operator. If it fails, the operator forgets all but its place, and
+        is asked again: the other keys go on."""
+        try:
+            return ask(self._operator)
+        except Exception as error:  # noqa: BLE001 - this key's operator is broken, whatever it was
+            self._reset(f"{type(error).__name__}: {error}")
+            self._recent.clear()
+            self._operator = self._stage.build(self._key, None)
+            return ask(self._operator)
 
     def recent(self) -> int:
         """Tell how many records a rebuild would apply again."""

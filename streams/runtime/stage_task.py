@@ -6,16 +6,16 @@ what has to be on the broker before the records processed so far may be acknowle
 on the broker. ``CheckpointCoordinator`` sends, waits and acknowledges.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from dutycycle.contract.codec import DecodeError
 from dutycycle.contract.log import ConsumerRecord, ProducerRecord, TopicPartition
 from dutycycle.contract.records.deadletter import Reason
 from dutycycle.telemetry.events import DEAD_LETTER, SAMPLE_DUPLICATE, Telemetry
-from streams.operators.base import CountedEvent, Stage
+from streams.operators.base import CountedEvent, Emission, Stage
 from streams.runtime.dead_letters import check_key_and_size, dead_letter
 from streams.runtime.events import STATE_EVICTED, STATE_LARGE, STATE_RESET, STATE_REWRITTEN, count_events
 from streams.runtime.eviction import Eviction, Tombstones
@@ -29,7 +29,6 @@ from streams.state.recovery import Rewrite
 MAX_RESIDENT = 20_000
 """How many operators without recent records stay in memory; the others are read back when one comes."""
 
-T = TypeVar("T")
 _Key = tuple[int, str]
 """A partition of the source, and a key."""
 
@@ -133,7 +132,7 @@ class StageTask:
                 isinstance(emission, CountedEvent) and emission.event == SAMPLE_DUPLICATE.name
                 for emission in emissions
             )
-            return count_events(emissions, record.topic, self._telemetry)
+            return self._count_events(emissions)
         except DecodeError as error:
             reason, detail = error.reason, error.brief
         except OperatorFailedError as error:
@@ -161,27 +160,15 @@ class StageTask:
     def flush(self, most: int) -> list[ProducerRecord]:
         """Return coalesced outputs of keys that changed and were not flushed since, of ``most`` at most."""
         keys = list(islice(self._unflushed, most))
-        return [out for key in keys for out in self._flushed(self._unflushed.pop(key))]
+        return [out for key in keys for out in self._count_events(self._unflushed.pop(key).flush())]
 
     @property
     def unflushed(self) -> int:
         """Return how many keys have changed since they were flushed."""
         return len(self._unflushed)
 
-    def _flushed(self, operator: KeyedOperator) -> list[ProducerRecord]:
-        return self._or_anew(
-            operator, lambda: count_events(operator.flush(), self.stage.source, self._telemetry)
-        )
-
-    def _or_anew(self, operator: KeyedOperator, act: Callable[[], T]) -> T:
-        """Return what ``act`` makes of ``operator``; if it fails, the operator begins anew, and it is done
-        again."""
-        try:
-            return act()
-        except Exception as error:  # noqa: BLE001 - one key's operator is broken: the other keys go on
-            self._reset(f"{type(error).__name__}: {error}")
-            operator.begin_anew()
-            return act()
+    def _count_events(self, emissions: list[Emission]) -> list[ProducerRecord]:
+        return count_events(emissions, self.stage.source, self._telemetry)
 
     def pending(self) -> dict[int, int]:
         """Return partitions that a checkpoint may find something in, and how many of their keys changed."""
@@ -202,10 +189,9 @@ class StageTask:
     def add_state(self, checkpoint: Checkpoint, key: tuple[int, str]) -> list[ProducerRecord]:
         """Add the state of one of its keys, as it is now; outputs that have to be sent before it."""
         operator = self._changed.pop(key)
-        outs = self._flushed(operator) if self._unflushed.pop(key, None) else []
-        unwritten = self._or_anew(operator, operator.unwritten)
-        outs += count_events(unwritten, self.stage.source, self._telemetry)
-        packed = self._or_anew(operator, operator.packed)
+        flushed = operator.flush() if self._unflushed.pop(key, None) else []
+        outs = self._count_events(flushed + operator.unwritten())
+        packed = operator.packed()  # before ``recent``, which is none where the operator began anew
         checkpoint.writes.append(StateWrite(operator, operator.recent(), packed))
         if self._operators.pop(key, None) is not None:
             self._operators[key] = operator  # the least recently used ones come first
@@ -227,7 +213,7 @@ class StageTask:
             except Exception as error:  # noqa: BLE001 - one key's operator is broken: the other keys go on
                 self._reset(f"{evicted_key.key}: cannot be closed: {type(error).__name__}: {error}")
                 continue
-            outs += count_events(operator.close(), self.stage.source, self._telemetry)
+            outs += self._count_events(operator.close())
         return outs
 
     def checkpoint_done(self, checkpoint: Checkpoint) -> None:

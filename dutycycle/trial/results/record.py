@@ -5,19 +5,17 @@ from dataclasses import dataclass
 import orjson
 
 from dutycycle.contract.codec import encode
+from dutycycle.contract.log import ProducerRecord
 from dutycycle.contract.records.insights import Trial, Trials
 from dutycycle.contract.settings.groups import Settings
-from dutycycle.contract.topics import full_name
 from dutycycle.contract.units import rfc3339
-from dutycycle.kafka.producer import Producer
-from dutycycle.kafka.topics import ensure_topics
+from dutycycle.kafka.producer import send_once
 from dutycycle.kube.references import Patch
 from dutycycle.measures.steps import Measure
 from dutycycle.trial.results.text import figures_words
 from dutycycle.trial.results.verdict import TrialVerdict
 from sinks.annotations.core.keys import TRIAL_BEST, TRIAL_FIGURES
 
-TOPIC = "trials"
 REQUEST, ASKED, STATE = "trial", "trial_asked", "trial_state"
 TIES, AT = "trial_ties", "trial_at"
 """Names of annotations, after the prefix."""
@@ -73,15 +71,8 @@ def annotations_of(verdict: TrialVerdict, prefix: str, ts_ms: int) -> Patch:
 
 async def publish(record: Trials, settings: Settings) -> None:
     """Send it. Raises ``DutycycleError``."""
-    await ensure_topics(settings, ["pods"], outputs=[TOPIC])
-    producer = Producer(settings, "trial")
-    await producer.start()
-    try:
-        key = f"{record.namespace}/{record.job}"
-        topic = full_name(settings.topic_prefix, TOPIC)
-        await producer.settle([await producer.send(topic, key, encode(record), record.ts_ms)])
-    finally:
-        await producer.abort()
+    key = f"{record.namespace}/{record.job}"
+    await send_once(settings, "trial", [ProducerRecord("trials", key, encode(record), record.ts_ms)])
 
 
 def _value(of: Measure | None) -> float | None:

@@ -7,7 +7,7 @@ is looked at; if even that fails the worker ends, and nothing after it counts as
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from dutycycle.contract.codec import DecodeError, decode
@@ -59,9 +59,8 @@ class Dispatcher:
 
     def __init__(
         self, port: WorkerPort, sinks: Sequence[Sink], letters: DeadLetters, telemetry: Telemetry,
-        wall: Callable[[], float] = time.time,
     ) -> None:  # fmt: skip
-        self._port, self._wall = port, wall
+        self._port = port
         self._sequence = SourceSequence(port, telemetry, port.fail)
         self.next_offset = self._sequence.next_offset
         self._letters = letters
@@ -97,7 +96,7 @@ class Dispatcher:
                 return  # as above
             self._progress.note_taken(origin.topic_partition, origin.offset)
             # A clock that is ahead shall not hide a standstill.
-            newest_ms = heard_ms(origin.ts_ms, self._wall())
+            newest_ms = heard_ms(origin.ts_ms, time.time())
             self.newest_ms[origin.topic] = max(newest_ms, self.newest_ms.get(origin.topic, 0))
             self.records_taken[origin.topic] += 1
             self.records_used[origin.topic] += bad is None and bool(wanting)

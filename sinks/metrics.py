@@ -1,7 +1,6 @@
 """Counts what a worker of the sinks waits for and writes."""
 
 import time
-from collections.abc import Callable
 
 from dutycycle.kafka.faust import logs
 from dutycycle.telemetry import events
@@ -20,9 +19,7 @@ from sinks.dispatcher import Dispatcher
 from sinks.events import PERMISSION_MISSING, SINK_AWAY
 
 
-def serve_metrics(
-    telemetry: Telemetry, dispatcher: Dispatcher, wall: Callable[[], float] = time.time
-) -> None:
+def serve_metrics(telemetry: Telemetry, dispatcher: Dispatcher) -> None:
     """Declare what may be counted, and serve what can be read of ``dispatcher``."""
     names = [sink.name for sink in dispatcher.sinks]
     telemetry.expect(events, sink_events, logs, topic=dispatcher.topics, sink=names)
@@ -36,7 +33,7 @@ def serve_metrics(
     )
     metrics.read(
         WATERMARK_DELAY,
-        lambda: {(topic,): wall() - ms / 1000 for topic, ms in list(dispatcher.newest_ms.items())},
+        lambda: {(topic,): time.time() - ms / 1000 for topic, ms in list(dispatcher.newest_ms.items())},
     )
     metrics.read(RECORDS_TAKEN, lambda: {(topic,): float(n) for topic, n in dispatcher.records_taken.items()})
     metrics.read(RECORDS_USED, lambda: {(topic,): float(n) for topic, n in dispatcher.records_used.items()})

@@ -35,12 +35,10 @@ class Reviewer:
         self,
         server: ApiServer,
         heard: Callable[[], None] = lambda: None,
-        clock: Callable[[], float] = time.monotonic,
         remembered_s: float = _REMEMBERED_S,
     ) -> None:
         self._server = server
         self._heard = heard
-        self._clock = clock
         self._remembered_s = remembered_s
         self._known: dict[bytes, tuple[Mapping[str, Any], float]] = {}
 
@@ -67,10 +65,10 @@ class Reviewer:
         # No token is kept.
         question = sha256(orjson.dumps((kind.name, spec))).digest()
         status, until_s = self._known.get(question, ({}, 0.0))
-        if until_s <= self._clock():
+        if until_s <= time.monotonic():
             status = await self._server.review(kind, spec)
             self._heard()
             if len(self._known) >= _MOST:
                 self._known.clear()
-            self._known[question] = status, self._clock() + self._remembered_s
+            self._known[question] = status, time.monotonic() + self._remembered_s
         return status

@@ -50,7 +50,7 @@ def from_node_exporter(samples: list[NewSample]) -> Host:
     speed = round(sum(speeds)) if speeds and min(speeds) > 0 else None
     # All CPUs' time less the idle; absent unless it is known of each CPU, and where more was idle than there
     # is, by more than what the moment of a scrape makes
-    busy_pct, cpus = None, _cpus(samples)
+    busy_pct, cpus = None, len({sample.labels.get("cpu") for sample in samples if sample.name == _CPU})
     rates = [sample.per_s for sample in samples if sample.name == _CPU]
     idle = [rate for rate in rates if rate is not None]
     if idle and len(idle) == len(rates) and sum(idle) <= _MOST_IDLE * cpus:
@@ -68,10 +68,6 @@ def from_node_exporter(samples: list[NewSample]) -> Host:
         net_tx_bytes_per_s=rounded(total_per_s(links, _SENT)),
         net_speed_bytes_per_s=speed,
     )
-
-
-def _cpus(samples: Iterable[NewSample]) -> int:
-    return len({sample.labels.get("cpu") for sample in samples if sample.name == _CPU})
 
 
 def from_root_cgroup(samples: Iterable[NewSample]) -> Host:

@@ -156,7 +156,7 @@ def describe_failure(error: BaseException, where: str = "Kafka") -> str:
     return f"{where}: {error!r}"
 
 
-def outlast_outages(producer: Any, clock: Callable[[], float] = time.monotonic) -> None:
+def outlast_outages(producer: Any) -> None:
     """Let an idempotent producer of the driver try each record without end while its topic exists. Where the
     broker has said for ``_MISSING_TOPIC_S`` that it does not, its records fail.
 
@@ -175,7 +175,7 @@ def outlast_outages(producer: Any, clock: Callable[[], float] = time.monotonic) 
         for topic in missing_since.keys() - missing:
             del missing_since[topic]
         for topic in missing:
-            if clock() - missing_since.setdefault(topic, clock()) > _MISSING_TOPIC_S:
+            if time.monotonic() - missing_since.setdefault(topic, time.monotonic()) > _MISSING_TOPIC_S:
                 for place in [place for place in accumulator._batches if place.topic == topic]:
                     while place in accumulator._batches:
                         accumulator._pop_batch(place).failure(errors.UnknownTopicOrPartitionError())

@@ -1,7 +1,7 @@
 """Reads topics without a group: every partition, from a place of one's choosing, committing nothing."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -47,7 +47,6 @@ class Consumer:
         at: Mapping[TopicPartition, int] | None = None,
         *,
         wait_ms: int = 250,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Read ``topics``. ``start``: of all topics, or of each. ``at``: of some partitions the offset to go
         on at, where that is later than a ``start`` that is not "end"; a log that ends before it is another
@@ -60,8 +59,7 @@ class Consumer:
         self._wait_ms = wait_ms
         self._least_ms = {name: start for name, start in self._starts.items() if isinstance(start, int)}
         self._driver: Any = None
-        self._clock = clock
-        self._answered_s = clock()
+        self._answered_s = time.monotonic()
 
     async def start(self) -> None:
         """Connect and go to the place. Raises ``BrokerError``, or names a topic that does not exist."""
@@ -115,11 +113,11 @@ class Consumer:
     def refuse_silence(self) -> None:
         """Raise ``BrokerUnreachableError`` if no broker has answered for ten seconds: ``take`` goes on trying
         and gives nothing. For callers that have just waited in ``take`` for nothing."""
-        if self._clock() - self._answered_s > _SILENT_S:
+        if time.monotonic() - self._answered_s > _SILENT_S:
             raise BrokerUnreachableError("timeout", f"{self._settings.broker}: no answer for {_SILENT_S:g} s")
 
     def _hear(self, _request: Any, _answer: Any) -> None:
-        self._answered_s = self._clock()
+        self._answered_s = time.monotonic()
 
     async def ends(self) -> dict[TopicPartition, int]:
         """Return the offset after the newest record of each partition, now."""

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import orjson
 
@@ -17,11 +16,9 @@ def has_tables(folder: Path) -> bool:
     return any(folder.glob("topic=*"))
 
 
-def batches(folder: Path, topic: str, columns: Sequence[str], where: Any = None) -> Iterator[list[Row]]:
+def batches(folder: Path, topic: str, columns: Sequence[str]) -> Iterator[list[Row]]:
     """Yield the rows of a topic, some thousand at a time, with these columns; none of a topic that is not
-    there.
-
-    ``where``: an expression of pyarrow. A moment is a ``datetime``, a list is a list, what is absent None.
+    there. A moment is a ``datetime``, a list is a list, what is absent None.
 
     Raises ``DutycycleError`` for a file that cannot be read, ``ModuleNotFoundError`` without pyarrow.
     """
@@ -43,7 +40,7 @@ def batches(folder: Path, topic: str, columns: Sequence[str], where: Any = None)
             form = dataset.CsvFileFormat(convert_options=options)
         try:
             files_found = dataset.dataset(files, schema=schema, format=form)
-            for batch in files_found.to_batches(columns=list(columns), filter=where):
+            for batch in files_found.to_batches(columns=list(columns)):
                 rows = batch.to_pylist()
                 for row, column in product(rows, lists):  # JSON in CSV
                     if isinstance(row[column], str):

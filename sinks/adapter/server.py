@@ -51,14 +51,13 @@ class _FailedError(Exception):
 
 
 class MetricsApi:
-    """Answers what ``front_proxy`` asks. ``wall``: Unix seconds."""
+    """Answers what ``front_proxy`` asks."""
 
     def __init__(
         self,
         figures: Figures,
         server: ApiServer,
         telemetry: Telemetry,
-        wall: Callable[[], float] = time.time,
     ) -> None:
         self.front_proxy: FrontProxy | None = None
         self._figures = figures
@@ -66,7 +65,6 @@ class MetricsApi:
         self._lacking = MissingPermissions("MetricValue", telemetry, "who asks is told so")
         self._access = Reviewer(server, lambda: self._lacking.clear(_ALLOWED, "create "))
         self._telemetry = telemetry
-        self._wall = wall
 
     def routes(self) -> list[web.RouteDef]:
         """Return what it answers."""
@@ -202,7 +200,7 @@ class MetricsApi:
         return [PodFigure(uids[uid], figure) for uid, figure in values.items()]
 
     def _now_ms(self) -> int:
-        return round(self._wall() * 1000)
+        return round(time.time() * 1000)
 
     async def _check(self, request: web.Request) -> None:
         """Raises ``_FailedError`` where the user is not known or may not ask this."""

@@ -2,7 +2,6 @@
 succeed."""
 
 import asyncio
-import random
 import time
 from collections.abc import Callable
 from typing import Any
@@ -63,13 +62,11 @@ class AnnotationSink:
         *,
         may_write: Callable[[], bool] = lambda: True,
         clock: Callable[[], float] = time.monotonic,
-        chance: random.Random | None = None,
     ) -> None:
         self._server = server
         self._letters = letters
         self._telemetry = telemetry
         self._clock = clock
-        self._chance = chance or random.Random()  # noqa: S311 - spreads load, guards nothing
         self._may_write = may_write
         self._interval_s = policy.interval_s
         period_s = min(policy.interval_s, policy.heartbeat_s or policy.interval_s)
@@ -271,7 +268,7 @@ class AnnotationSink:
             everything = (error.everything and not is_silence) or self._silent >= WRITERS
             whose = None if everything else target
             failures = self._failures[whose] = self._failures.get(whose, 0) + 1
-            backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, chance=self._chance, failures=failures - 1)
+            backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, failures=failures - 1)
             until = self._clock() + (error.retry_after_s or 0.0) + backoff.next_s()
             if everything:
                 self._telemetry.raise_condition(SINK_AWAY, self.name, f"{error}; trying again")

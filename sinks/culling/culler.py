@@ -1,7 +1,6 @@
 """Announces workloads that are proven idle, and stops them later. What is in doubt is not stopped."""
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,20 +42,20 @@ class CullPolicy:
 
 
 class Culler:
-    """Culls: call ``round`` once a minute. ``wall``: Unix seconds; ``by``: who is said to have done it."""
+    """Culls: call ``round`` once a minute. ``by``: who is said to have done it."""
 
     def __init__(
         self, idle: IdlePods, server: ApiServer, ledger: CullLedger, policy: CullPolicy, telemetry: Telemetry,
-        *, by: str, wall: Callable[[], float] = time.time,
+        *, by: str,
     ) -> None:  # fmt: skip
         self._idle, self._server, self._ledger = idle, server, ledger
-        self._policy, self._telemetry, self._by, self._wall = policy, telemetry, by, wall
+        self._policy, self._telemetry, self._by = policy, telemetry, by
         self._announced: set[tuple[str, int]] = set()
         """In a dry run: workloads that were said, by uid and since when they are idle."""
 
     async def round(self) -> None:
         """Look at all that is idle. One that fails is tried again in the next round."""
-        now_ms = round(self._wall() * 1000)
+        now_ms = round(time.time() * 1000)
         workloads = [
             workload
             for workload in self._idle.workloads(now_ms, self._policy.after_ms)

@@ -103,8 +103,6 @@ class NodeTable:
             self._used.pop(record.node, None)
             self._idle[:, row] = np.nan
         self._at_ms[self.HOST, row] = ts_ms
-        if host is None:
-            return
         recent = self._used.setdefault(record.node, (deque(maxlen=_RECENT), deque(maxlen=_RECENT)))
         # Of the links, the direction in which more is used.
         both = [rate for rate in (host.net_rx_bytes_per_s, host.net_tx_bytes_per_s) if rate is not None]

@@ -65,9 +65,9 @@ class MetricHistory:
             self._values[self._next * width : (self._next + 1) * width] = known
         self._next = (self._next + 1) % self._size
 
-    def times(self, most: int = TICKS) -> Sequence[int]:
+    def times(self) -> Sequence[int]:
         """Return the moments of the newest ticks, oldest first."""
-        return self._tail(self._ts, most)
+        return self._tail(self._ts, TICKS)
 
     def values(self, metric: str, most: int = TICKS) -> Sequence[float]:
         """Return the newest values of a metric, oldest first."""

@@ -37,9 +37,9 @@ def number(value: float, digits: int = 0) -> int | float:
     return int(rounded) if rounded.is_integer() else rounded
 
 
-def significant(value: float, digits: int = 3) -> int | float:
-    """Round to ``digits`` significant digits."""
-    return number(float(f"{value:.{digits}g}"), 12)
+def significant(value: float) -> int | float:
+    """Round to three significant digits."""
+    return number(float(f"{value:.3g}"), 12)
 
 
 def gigabytes(value: float) -> str:

@@ -31,16 +31,15 @@ class PriorityClasses:
     """Makes and deletes the classes of ``policy``. ``wall``: Unix seconds.
 
     An API server refuses a pod whose class it does not know yet, and learns of classes by a watch. So a class
-    is made ahead of time, and given only when it has been there for a round (``every_s``).
+    is made ahead of time, and given only when it has been there for a round.
     """
 
     def __init__(
         self, server: ApiServer, policy: Policy, telemetry: Telemetry, *,
-        wall: Callable[[], float] = time.time, every_s: float = _EVERY_S, settle_s: float = _SETTLE_S,
-        kept_s: float = _KEPT_S,
+        wall: Callable[[], float] = time.time, kept_s: float = _KEPT_S,
     ) -> None:  # fmt: skip
         self._server, self._policy, self._telemetry, self._wall = server, policy, telemetry, wall
-        self._every_s, self._settle_s, self._kept_s = every_s, settle_s, kept_s
+        self._kept_s = kept_s
         self._seen: set[int] = set()
         """By the round before."""
         self._settled: list[int] = []
@@ -77,7 +76,7 @@ class PriorityClasses:
                 self._telemetry.raise_condition(PRIORITY_CLASSES_AWAY, "classes", f"{error}; trying again")
             else:
                 self._telemetry.clear_condition(PRIORITY_CLASSES_AWAY, "classes", "they are up to date")
-            await asyncio.sleep(self._every_s if self.ready.is_set() else self._settle_s)
+            await asyncio.sleep(_EVERY_S if self.ready.is_set() else _SETTLE_S)
 
     async def refresh(self) -> None:
         """Make once what is wanted, and delete what has been useless for a while. Raises ``KubeError``."""

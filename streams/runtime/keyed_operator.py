@@ -6,7 +6,7 @@ from typing import TypeVar
 from dutycycle.contract.codec import DecodeError
 from dutycycle.contract.log import ConsumerRecord
 from streams.operators.base import Emission, Operator, Stage
-from streams.runtime.record_packer import RecordPacker
+from streams.runtime.record_packer import RecordPacker, bytes_of_first
 from streams.state.codec import Lookup, Packed, pack, unpack
 from streams.state.record import state_key
 
@@ -40,7 +40,10 @@ class KeyedOperator:
         self._lookup = lookup
         self._reset = reset
         self._packer = packer
-        self._recent: list[bytes] = []
+        self._recent = bytearray()
+        """The records since the last stored state, packed. As objects of their own, which come and go among
+        those of the states, they left holes that Python's allocator does not give back."""
+        self._recent_count = 0
         self.partition = partition
         self.offset = -1
         self.seen_ms: int | None = None
@@ -62,7 +65,8 @@ class KeyedOperator:
             self.offset = record.offset
             raise OperatorFailedError(f"{type(error).__name__}: {error}") from error
         self.offset = record.offset
-        self._recent.append(self._packer.pack(record, now_ms))
+        self._recent += self._packer.pack(record, now_ms)
+        self._recent_count += 1
         return emissions
 
     def _applied(self, record: ConsumerRecord, now_ms: int) -> list[Emission]:
@@ -110,24 +114,26 @@ class KeyedOperator:
         except Exception as error:  # noqa: BLE001 - this key's operator is broken, whatever it was
             self._reset(f"{type(error).__name__}: {error}")
             self._recent.clear()
+            self._recent_count = 0
             self._operator = self._stage.build(self._key, None)
             return ask(self._operator)
 
     def recent(self) -> int:
         """Tell how many records a rebuild would apply again."""
-        return len(self._recent)
+        return self._recent_count
 
     def stored(self, count: int) -> None:
         """Note that the oldest ``count`` of the recent records are covered by the stored state now."""
-        del self._recent[:count]
+        del self._recent[: bytes_of_first(self._recent, count)]
+        self._recent_count -= count
 
     def _rebuild(self) -> None:
         """Rebuild the operator from the stored state and the records since. What they had put out has been
         sent already."""
         self.seen_ms = None
         self._operator = self._resume()
-        for packed in self._recent:
-            record, now_ms = self._packer.unpack(packed, self._stage.source, self.partition, self._key)
+        recent = self._packer.unpack(self._recent, self._stage.source, self.partition, self._key)
+        for record, now_ms in recent:
             try:
                 self._applied(record, now_ms)
             except Exception as error:  # noqa: BLE001 - applied before; without it the rest still makes the better state

@@ -1,10 +1,12 @@
 """Records that are kept until the state that covers them is stored."""
 
+from itertools import accumulate
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dutycycle.contract.log import ConsumerRecord
-from streams.runtime.record_packer import RecordPacker
+from streams.runtime.record_packer import RecordPacker, bytes_of_first
 from tests.support.examples import examples
 
 VALUES = st.none() | st.binary(max_size=300) | st.binary(min_size=1, max_size=3).map(lambda few: 70_000 * few)
@@ -17,7 +19,10 @@ def test_records_come_back_as_they_were(given_records: list[tuple[bytes | None, 
     records = [ConsumerRecord("t", 2, at, "k", value, ts_ms) for value, at, ts_ms in given_records]
     packed = [packer.pack(record, record.ts_ms + 1) for record in records]
     expected = [(record, record.ts_ms + 1) for record in records]
-    assert [packer.unpack(each, "t", 2, "k") for each in packed] == expected
+    together = b"".join(packed)
+    assert [*packer.unpack(together, "t", 2, "k")] == expected
+    ends = [*accumulate(map(len, packed), initial=0)]
+    assert [bytes_of_first(together, count) for count in range(len(packed) + 1)] == ends
 
 
 def test_what_differs_in_numbers_alone_takes_little_room() -> None:

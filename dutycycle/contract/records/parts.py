@@ -197,11 +197,11 @@ class InsightPart(VersionedRecord, frozen=True, kw_only=True):
     ``codes`` are bytes as base64, a row of ten for each channel of the source, one a second: see
     ``streams.operators.workload.channels``. ``tick_ms``: from tick to tick, absent for about a second or
     less; of ticks that are further apart than ten seconds not each span has a part. ``gpus`` counts those
-    that the pod holds, ``gpu_mem_total_bytes`` is that of those it holds alone, ``mem_limit_bytes`` its limit
-    of host memory. ``mem_full_ms``: when that is reached, or from ``nvml`` the memory of one of its GPUs is
-    full. ``period_s`` is the cycle of its utilization, where there is one, or else of the work inside of one
-    of its GPUs, which ``period_metric`` names; ``cycle_ms``: when that changed last. ``trend`` comes every
-    half minute. ``epoch_ms`` names the node's time since its clock was last set back; absent if it never was.
+    that the pod holds, ``mem_limit_bytes`` is its limit of host memory. ``mem_full_ms``: when that is
+    reached, or from ``nvml`` the memory of one of its GPUs is full. ``period_s`` is the cycle of its
+    utilization, where there is one, or else of the work inside of one of its GPUs, which ``period_metric``
+    names; ``cycle_ms``: when that changed last. ``trend`` comes every half minute. ``epoch_ms`` names the
+    node's time since its clock was last set back; absent if it never was.
     In the last ten seconds of each minute ``gpu_means`` has, by ``<node>/<index>`` of each GPU that it holds
     alone, means: utilization and power (of its limit) in percent, degrees, and MHz of the SMs at work; and
     ``held_down`` of those whose clocks power or heat held down, for which share of that time each did, in
@@ -216,7 +216,6 @@ class InsightPart(VersionedRecord, frozen=True, kw_only=True):
     codes: Annotated[str, Meta(min_length=1, max_length=4096)] | None = None
     tick_ms: Millis | None = None
     gpus: Count | None = None
-    gpu_mem_total_bytes: Amount | None = None
     mem_limit_bytes: Amount | None = None
     period_s: Amount | None = None
     period_metric: Label | None = None
@@ -268,7 +267,6 @@ class JobInsightPart(VersionedRecord, frozen=True, kw_only=True):
     ended_ms: Millis | None = None
     state: WorkloadState | None = None
     evidence: Mapping[str, Number] = written(dict)
-    advice: Label | None = None
     anomalies: tuple[Anomaly, ...] = ()
 
     @property

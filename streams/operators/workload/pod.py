@@ -30,8 +30,7 @@ REPEAT_MS = STATE_MS
 """So often the insight is sent to the sinks and to the job even if it is the same: a sink that has just
 started knows nothing, and what is missing on an object has to come back. ``insights`` has changes alone."""
 _COMMON = (
-    "since_ms", "kind", "confidence", "bottleneck", "bottleneck_confidence", "evidence", "advice",
-    "anomalies",
+    "since_ms", "kind", "confidence", "bottleneck", "bottleneck_confidence", "evidence", "anomalies",
 )  # fmt: skip
 """What a pod's insight and its job's part have in common."""
 _GPU_ONLY_SPANS = 3

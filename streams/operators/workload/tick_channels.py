@@ -24,7 +24,7 @@ _GPU_METRICS = ("gpu_util_pct", "power_w", "pcie_rx_bytes_per_s", "pcie_tx_bytes
                 "temp_c", "sm_clock_mhz", "sm_active_pct", "tensor_active_pct", "dram_active_pct",
                 "fp32_active_pct", "nvlink_rx_bytes_per_s", "sm_occupancy_pct",
                 "nvlink_bytes_per_s")  # fmt: skip
-_TOTAL, _UTIL = map(_GPU_METRICS.index, ("mem_total_bytes", "gpu_util_pct"))
+_UTIL = _GPU_METRICS.index("gpu_util_pct")
 _AT_WORK = tuple(map(_GPU_METRICS.index, ("sm_active_pct", "tensor_active_pct")))
 _VIDEO = ("enc_util_pct", "dec_util_pct")
 _POD_UTIL, _POD_BUSIEST = map(POD_GPU_METRICS.index, ("gpu_util_pct", "busiest_gpu_util_pct"))
@@ -192,14 +192,8 @@ class NvmlTickChannels(TickChannels):
         return channels
 
     def fields(self, plan: RowPlan, rows: Floats) -> list[dict[str, Any]]:
-        """See ``TickChannels``: the GPUs that it holds, and the memory of those that it holds alone."""
-        begin = len(POD_GPU_METRICS) * len(plan.uids)
-        memory = rows[-1, begin : begin + len(_GPU_METRICS) * plan.gpus][_TOTAL :: len(_GPU_METRICS)].tolist()
-        known = ([memory[place] for place in of if not isnan(memory[place])] for of in plan.alone)
-        return [
-            {"gpus": held} | ({"gpu_mem_total_bytes": tidy(sum(of))} if of else {})
-            for held, of in zip(plan.held, known, strict=True)
-        ]
+        """See ``TickChannels``: how many GPUs it holds."""
+        return [{"gpus": held} for held in plan.held]
 
     def gpu_fields(self, plan: RowPlan, rows: Floats) -> list[dict[str, Any]]:
         """See ``TickChannels``."""

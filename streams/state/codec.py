@@ -9,6 +9,7 @@ the slot that the previous head does not use: a head always names pieces that ar
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any
 
 import msgspec
@@ -16,6 +17,7 @@ import zstandard
 
 from streams.operators.base import Snapshot
 from streams.state.record import (
+    DIGEST_BYTES,
     FORMAT,
     HEADER_BYTES,
     BodyKind,
@@ -24,10 +26,10 @@ from streams.state.record import (
     head_value,
     header_of,
     named_pieces,
-    offset_of,
     piece_key,
     slot_and_count,
     to_value,
+    version_of,
 )
 
 _PLAIN_BYTES = 4_096
@@ -68,7 +70,7 @@ def from_bytes(raw: bytes) -> Any:
     """Return what ``to_bytes`` was given. Raises ``StateError`` for other bytes."""
     try:
         return msgspec.msgpack.decode(raw)
-    except msgspec.DecodeError as error:
+    except ValueError as error:  # msgspec's own, or of text that is no UTF-8
         raise StateError(f"damaged: {error}") from error
 
 
@@ -91,13 +93,13 @@ def pack(
     if len(body) <= piece_bytes:
         return Packed([], (key, to_value(kind, offset, seen_ms, body)))
     used, _ = slot_and_count(previous) or (1, 0)  # of a damaged head, what it named is lost already
-    slot = 1 - used % 2
+    slot, digest = 1 - used % 2, blake2b(body, digest_size=DIGEST_BYTES).digest()
     bodies = [body[at : at + piece_bytes] for at in range(0, len(body), piece_bytes)]
     pieces = [
-        (piece_key(key, slot, number), to_value(BodyKind.PIECE, offset, seen_ms, part))
+        (piece_key(key, slot, number), to_value(BodyKind.PIECE, offset, seen_ms, digest + part))
         for number, part in enumerate(bodies)
     ]
-    return Packed(pieces, (key, head_value(offset, seen_ms, slot, len(pieces))))
+    return Packed(pieces, (key, head_value(offset, seen_ms, digest, slot, len(pieces))))
 
 
 def unpack(key: bytes, lookup: Lookup) -> Resumed | None:
@@ -115,11 +117,13 @@ def unpack(key: bytes, lookup: Lookup) -> Resumed | None:
             raise StateError(f"damaged: a head of {len(value)} bytes")
         keys = named_pieces(key, value)
         good = [
-            part for piece in keys if (part := lookup(piece)) is not None and offset_of(part) == header.offset
+            part
+            for piece in keys
+            if (part := lookup(piece)) is not None and version_of(part) == version_of(value)
         ]
         if len(good) < len(keys):
             raise StateError(f"{len(keys) - len(good)} of {len(keys)} pieces are missing")
-        joined = b"".join(part[HEADER_BYTES:] for part in good)
+        joined = b"".join(part[HEADER_BYTES + DIGEST_BYTES :] for part in good)
         body, kind = joined, BodyKind.ZSTD
     try:
         plain = zstandard.ZstdDecompressor().decompress(body) if kind == BodyKind.ZSTD else body

@@ -9,6 +9,9 @@ A key begins with the source's partition (2 bytes), because offsets compare only
 A value is a header and a body:
 
     format  kind  offset (8 bytes, big-endian)  seen (8 bytes, big-endian)  body
+
+The body of a piece, and of a head, begins with a digest of the whole state: two workers may store a key at
+one offset as different bytes, and pieces of both are never taken for those of one.
 """
 
 import struct
@@ -16,18 +19,21 @@ from collections.abc import Iterable
 from enum import IntEnum
 from typing import NamedTuple
 
-FORMAT = 3
+FORMAT = 4
 _HEADER = struct.Struct(">BBQQ")
 HEADER_BYTES = _HEADER.size
 _PARTITION = struct.Struct(">H")
 _PIECE = struct.Struct(">BH")
-_HEAD_BYTES = HEADER_BYTES + _PIECE.size
+DIGEST_BYTES = 8
+_HEAD_BYTES = HEADER_BYTES + DIGEST_BYTES + _PIECE.size
 _STATE_ROLE, _PIECE_ROLE, _CLOCK_ROLE = b"\0", b"\1", b"\2"
 _KEY_AT = _PARTITION.size + 1
 _OFFSET_NAME = "dutycycle-offset"
 
 Record = tuple[bytes, bytes]
 """Key and value, as they lie in a changelog topic."""
+Version = tuple[int, bytes]
+"""Which state a value is of, or a piece of: the offset, and of a large one the digest, else nothing."""
 Headers = list[tuple[str, bytes]]
 """Headers of a Kafka record."""
 
@@ -39,8 +45,9 @@ class BodyKind(IntEnum):
     """As it is."""
     ZSTD = 1
     HEAD = 2
-    """Slot and number of the pieces."""
+    """Digest of the state, slot and number of the pieces."""
     PIECE = 3
+    """Digest of the state, and a part of it."""
 
 
 class Header(NamedTuple):
@@ -130,9 +137,18 @@ def offset_of(value: bytes | None) -> int:
     return -1 if header is None else header.offset
 
 
-def head_value(offset: int, seen_ms: int, slot: int, count: int) -> bytes:
+def version_of(value: bytes | None) -> Version:
+    """Return which state a value is of, or a piece of; -1 and no digest if it is none of ours."""
+    header = header_of(value)
+    if value is None or header is None:
+        return -1, b""
+    is_large = header.kind in (BodyKind.HEAD, BodyKind.PIECE)
+    return header.offset, value[HEADER_BYTES : HEADER_BYTES + DIGEST_BYTES] if is_large else b""
+
+
+def head_value(offset: int, seen_ms: int, digest: bytes, slot: int, count: int) -> bytes:
     """Return the value of a head: its ``count`` pieces lie in ``slot``."""
-    return to_value(BodyKind.HEAD, offset, seen_ms, _PIECE.pack(slot, count))
+    return to_value(BodyKind.HEAD, offset, seen_ms, digest + _PIECE.pack(slot, count))
 
 
 def slot_and_count(value: bytes | None) -> tuple[int, int] | None:
@@ -140,7 +156,7 @@ def slot_and_count(value: bytes | None) -> tuple[int, int] | None:
     header = header_of(value)
     if value is None or header is None or header.kind != BodyKind.HEAD or len(value) != _HEAD_BYTES:
         return None
-    slot, count = _PIECE.unpack_from(value, _HEADER.size)
+    slot, count = _PIECE.unpack_from(value, HEADER_BYTES + DIGEST_BYTES)
     return slot, count
 
 

@@ -7,7 +7,7 @@ Kafka's compaction keeps what was written last: so what had to be preferred is n
 Large states: pieces come before their head, so those of two workers may lie mixed before, between and after
 their heads. Pieces that are ahead of the head that counts are kept beside those that it needs, and those that
 it needs are not removed before it; a head whose pieces are not all there does not count over a state that is
-whole.
+whole. Of two states of one offset the one counts that is whole first.
 """
 
 from collections import defaultdict
@@ -18,6 +18,7 @@ from streams.state.codec import Lookup
 from streams.state.record import (
     Headers,
     Piece,
+    Version,
     clock_key,
     is_ours,
     name_of,
@@ -26,11 +27,11 @@ from streams.state.record import (
     partition_of,
     piece_of,
     tombstone_offset,
+    version_of,
 )
 
 Change = tuple[bytes, bytes | None]
 """A key, and the value that counts from now on; None: none."""
-_GONE, _OTHER = -1, -2
 
 
 class Rewrite(NamedTuple):
@@ -48,9 +49,9 @@ class ChangelogReducer:
 
     def __init__(self, stored: Lookup) -> None:
         self._stored = stored
-        self._last: dict[bytes, int] = {}
+        self._last: dict[bytes, Version] = {}
         self._removed: dict[bytes, int] = {}
-        self._ahead: dict[bytes, dict[int, bytes]] = {}
+        self._ahead: dict[bytes, dict[Version, bytes]] = {}
         self._discarded: set[bytes] = set()
 
     def read(self, key: bytes, value: bytes | None, headers: Headers) -> list[Change]:
@@ -58,7 +59,7 @@ class ChangelogReducer:
         nothing."""
         if not is_ours(key):
             return []
-        self._last[key] = _GONE if value is None else offset_of(value)
+        self._last[key] = version_of(value)
         if value is None:
             upto = tombstone_offset(headers)
             if upto is None:  # of somebody's hand, or of a log that is no more
@@ -71,44 +72,41 @@ class ChangelogReducer:
             return [(key, None)]
         if (piece := piece_of(key)) is not None:
             return self._piece(key, value, piece)
-        offset, have = offset_of(value), self._stored(key)
+        version, have = version_of(value), self._stored(key)
+        offset, _ = version
         if offset < offset_of(have) or (key in self._removed and offset <= self._removed[key]):
             return []
-        parts = {name: self._found(name, offset) for name in named_pieces(key, value)}
+        parts = {name: self._found(name, version) for name in named_pieces(key, value)}
         if None in parts.values() and have is not None:
-            needed = (self._found(name, offset_of(have)) for name in named_pieces(key, have))
+            needed = (self._found(name, version_of(have)) for name in named_pieces(key, have))
             if all(part is not None for part in needed):
                 return []  # what is there is whole
         changes = [(name, part) for name, part in parts.items() if part not in (None, self._stored(name))]
         for name in parts:
             ahead = self._ahead.pop(name, {})
-            self._ahead[name] = {at: part for at, part in ahead.items() if at > offset}
+            self._ahead[name] = {of: part for of, part in ahead.items() if of[0] > offset}
         return [*changes, (key, value)]
 
-    def _found(self, piece: bytes, offset: int) -> bytes | None:
+    def _found(self, piece: bytes, version: Version) -> bytes | None:
         stored = self._stored(piece)
-        return stored if offset_of(stored) == offset else self._ahead.get(piece, {}).get(offset)
+        return stored if version_of(stored) == version else self._ahead.get(piece, {}).get(version)
 
     def _piece(self, key: bytes, value: bytes, piece: Piece) -> list[Change]:
         # Compared with its head, not with what lies there: that may be left by a worker that was ahead when
         # it was killed before it sent the head, and must not keep out the piece of the next one.
-        head, offset = self._stored(piece.head), offset_of(value)
-        if offset < offset_of(head):
+        head, version = self._stored(piece.head), version_of(value)
+        if version[0] < offset_of(head):
             return []
-        if offset > offset_of(head):
-            self._ahead.setdefault(key, {})[offset] = value
-        if not self._is_needed(key):
-            return [(key, value)]
-        if value != self._stored(key):  # of one state stored twice; pieces of both are not mixed
-            self._last[key] = _OTHER
-        return []
+        if version[0] > offset_of(head):
+            self._ahead.setdefault(key, {})[version] = value
+        return [] if self._is_needed(key) else [(key, value)]
 
     def _is_needed(self, key: bytes) -> bool:
         """Tell whether ``key`` is a piece that the head that counts needs. Its owner removes none before its
         head: a tombstone is of a worker that had not read this head, and took the piece for left over."""
         if (piece := piece_of(key)) is None or (head := self._stored(piece.head)) is None:
             return False
-        return key in named_pieces(piece.head, head) and offset_of(self._stored(key)) == offset_of(head)
+        return key in named_pieces(piece.head, head) and version_of(self._stored(key)) == version_of(head)
 
     def discard(self, partition: int) -> set[bytes]:
         """Let nothing that was read of a partition count any more: its offsets are those of another log.
@@ -126,8 +124,8 @@ class ChangelogReducer:
             value = self._stored(key)
             if key in self._discarded:
                 rewrites.append(Rewrite(partition_of(key), key, None, None))
-            elif offset_of(value) != last:
-                upto = max(last, self._removed.get(key, last)) if value is None else offset_of(value)
+            elif version_of(value) != last:
+                upto = max(last[0], self._removed.get(key, -1)) if value is None else offset_of(value)
                 rewrites.append(Rewrite(partition_of(key), key, value, upto))
         return sorted(
             rewrites,

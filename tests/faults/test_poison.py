@@ -66,7 +66,7 @@ def strays() -> Iterator[Spoilt]:
     # is none of its own, and refuses to go on.
     values = (b"", b"\2", b"\0" * 30, b"\2" + bytes(40), b"x" * 900_000, to_value(BodyKind.PLAIN, 0, 0, b"{"),
               to_value(BodyKind.ZSTD, 0, 0, b"no frame"), to_value(BodyKind.HEAD, 0, 0, b"\0"),
-              to_value(BodyKind.HEAD, 0, 0, b"\0\0\7"), to_value(77, 0, 0, b"{}"),
+              to_value(BodyKind.HEAD, 0, 0, bytes(8) + b"\0\0\7"), to_value(77, 0, 0, b"{}"),
               to_value(BodyKind.PLAIN, 0, 0, to_bytes([1])),
               to_value(BodyKind.PLAIN, 0, 0, to_bytes({"v": 99})))  # fmt: skip
     for number, value in enumerate(values):

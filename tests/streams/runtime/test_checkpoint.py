@@ -16,6 +16,7 @@ from dutycycle.telemetry.metrics import COMMITS
 from streams.operators.base import Emission, Stage
 from streams.runtime.checkpoint import FLUSH_AT_ONCE
 from streams.runtime.stage_task import Checkpoint
+from streams.state.record import DIGEST_BYTES, HEADER_BYTES
 from tests.support.fakes.broker import Broker
 from tests.support.metrics import metric_value
 from tests.support.streams.port import Died, Moment, Worker, place, record, streams_app
@@ -82,7 +83,8 @@ async def test_pieces_arrive_before_their_head_is_sent() -> None:
     kinds = [step.split(" ")[0] for step in worker.port.steps]
     assert kinds.count("save-piece") > 1
     assert kinds.index("save-head") > max(i for i, kind in enumerate(kinds) if kind == "arrived-piece")
-    assert all(len(value) <= STAGE.piece_bytes + 18 for value in worker.port.broker.changelog.values())
+    most = HEADER_BYTES + DIGEST_BYTES + STAGE.piece_bytes
+    assert all(len(value) <= most for value in worker.port.broker.changelog.values())
 
 
 async def test_nothing_new_costs_nothing() -> None:

@@ -92,8 +92,11 @@ def damaged() -> dict[str, dict[bytes, bytes]]:
     return {
         "a piece is missing": {key: value for key, value in whole.items() if key != piece},
         "a piece of another state": whole | {piece: pack(KEY, 4, {"v": 1}, None).head[1]},
+        "a piece of another state of its offset": whole
+        | {piece: dict(pack(KEY, 5, {"v": 2, "text": noise(2_000_000)}, None).pieces)[piece]},
         "cut off": {KEY: small[:-100]},
         "no MessagePack": {KEY: pack(KEY, 5, {"v": 1}, None).head[1][:-1]},
+        "no text": {KEY: to_value(BodyKind.PLAIN, 5, 0, b"\xa1\x82")},
         "no object": {KEY: to_value(BodyKind.PLAIN, 5, 0, to_bytes([]))},
         "another format": {KEY: b"\2" + small[1:]},
         "foreign": {KEY: b"hello"},

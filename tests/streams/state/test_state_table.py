@@ -1,6 +1,8 @@
 """Which records of a changelog a worker's table takes over: the rule against workers that come too late."""
 
 from collections.abc import Iterable
+from itertools import combinations
+from string import ascii_letters, digits
 
 import pytest
 
@@ -139,6 +141,49 @@ def test_a_piece_that_was_taken_for_left_over_is_there_for_the_head_that_comes_l
         log.append(Stored(rewrite.key, rewrite.value, []))
     log.compact(log.end - 1, purge_until_s=float("inf"))
     assert offset_in(read(log).data) == 60, "also once only the last record of each key is left"
+
+
+def mended(log: Changelog) -> Changelog:
+    """What is left once the next worker has written anew what counts, and all that can be is compacted."""
+    rewrites = [Stored(rewrite.key, rewrite.value, []) for rewrite in read(log).reducer.outdated({0})]
+    left = Changelog()
+    for record in [*log.records, *rewrites]:
+        left.append(record)
+    left.compact(left.end - 1, purge_until_s=float("inf"))
+    return left
+
+
+@pytest.mark.parametrize("lengths", [(25, 35), (15, 55), (55, 15)], ids=str)
+def test_two_workers_that_store_one_offset_as_other_bytes_never_mix_their_pieces(
+    lengths: tuple[int, int],
+) -> None:
+    """One has been replaced and does not know it. In each order of their records, after each of them, and
+    where the next worker mends what is there before the rest comes."""
+    first = at(40)
+    whole = [unpack(KEY, recovered(first.pieces, [first.head]).get)]
+    workers = []
+    for letters, length in zip((ascii_letters, ascii_letters[::-1] + digits), lengths, strict=True):
+        packed = pack(KEY, 54, {"v": 1, "text": letters[:length]}, first.head[1], piece_bytes=20)
+        workers.append([Stored(*record, []) for record in (*packed.pieces, packed.head)])
+        whole.append(unpack(KEY, recovered(packed.pieces, [packed.head]).get))
+    total = sum(map(len, workers))
+    assert total == 8
+    for turns in combinations(range(total), len(workers[0])):
+        lines = [iter(records) for records in workers]
+        order = [next(lines[turn not in turns]) for turn in range(total)]
+        log = Changelog()
+        for stored in (*first.pieces, first.head):
+            log.append(Stored(*stored, []))
+        for number, record in enumerate(order, 1):
+            log.append(record)
+            found = unpack(KEY, read(log).data.get)
+            has_head = any(other.key == KEY for other in order[:number])
+            assert found in (whole[1:] if has_head else whole[:1])
+            left = mended(log)
+            assert unpack(KEY, read(left).data.get) == found
+            for late in order[number:]:
+                left.append(late)
+                assert unpack(KEY, read(left).data.get) in whole
 
 
 STRAY = [b"", b"\0", b"\0\0", b"\0\0\0", b"garbage", b"\0\0\0\xff", b"\0\0\1", b"\0\0\1\0\0\0", b"\0\0\2x",

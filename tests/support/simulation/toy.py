@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from random import Random
+from typing import Any
 
 import orjson
 
@@ -19,7 +20,17 @@ _BAD = (b"rubbish", None, b'{"n":1,"boom":1}', b'{"m":1}', b"{}", b"[]")
 
 
 class Born(Counter):
-    """Tells with its count and sum at which offset it began: a key that left begins again."""
+    """Tells with its count and sum at which offset it began: a key that left begins again.
+
+    Its state depends on how often it was flushed, so that two workers store other bytes at one offset.
+    """
+
+    def flush(self) -> list[Emission]:
+        """See ``Operator``."""
+        # Of 3 to 27 digits and at the front, so that all that follows lies elsewhere.
+        number = int(self._state.pop("flushed", "100")[:3]) % 899 + 101
+        self._state = {"flushed": str(number) * (number % 9 + 1)} | self._state
+        return super().flush()
 
     def update(self, record: ConsumerRecord) -> list[Emission]:
         """See ``Operator``."""
@@ -42,9 +53,13 @@ def profile(plan: Plan) -> Profile:
     stage = Stage(name="toy", source=SOURCE, build=Born, evict_ms=evict_ms)
     return Profile(
         stages=[stage], feed=feed, digests={stage.name: digest}, piece_bytes=60,
-        names={RESULT: lambda of: (of[2], of[0]), TRAIL: lambda of: (of[2], of[0])},
+        lasting=_without_flushed, names={RESULT: lambda of: (of[2], of[0]), TRAIL: lambda of: (of[2], of[0])},
         versions={RESULT: lambda of: (of[0],)}, subjects={RESULT: lambda of: (of[2],)}, account=account,
     )  # fmt: skip
+
+
+def _without_flushed(snapshot: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in snapshot.items() if name != "flushed"}
 
 
 def digest(operator: Operator) -> tuple[int, int, int]:

@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from enum import IntEnum
 from typing import NamedTuple
 
-FORMAT = 4
+FORMAT = 3
 _HEADER = struct.Struct(">BBQQ")
 HEADER_BYTES = _HEADER.size
 _PARTITION = struct.Struct(">H")
@@ -39,14 +39,14 @@ Headers = list[tuple[str, bytes]]
 
 
 class BodyKind(IntEnum):
-    """Says what a value's body is."""
+    """Says what a value's body is. 2 and 3 were a head and a piece without a digest: damaged, by now."""
 
     PLAIN = 0
     """As it is."""
     ZSTD = 1
-    HEAD = 2
+    HEAD = 4
     """Digest of the state, slot and number of the pieces."""
-    PIECE = 3
+    PIECE = 5
     """Digest of the state, and a part of it."""
 
 

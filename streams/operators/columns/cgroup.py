@@ -7,7 +7,7 @@ import numpy as np
 from dutycycle.contract.catalogue import CAPACITIES, HOST_METRICS, POD_CGROUP_METRICS
 from dutycycle.contract.records.samples import CgroupSample, PodCgroup
 from streams.compiled import entry
-from streams.operators.columns.arrays import Floats, Ints
+from streams.operators.columns.arrays import Floats, Ints, keep_once
 from streams.operators.columns.series import Series, TallySeries
 from streams.operators.columns.template import Cells, Templates
 from streams.operators.columns.tick import Begins, TickRow, make_layout
@@ -100,7 +100,7 @@ class CgroupReader:
             (TallySeries(column.member, "", column.metric) for _, column in tallies),
             begins=Begins(len(series), len(series), facts, facts + 1),
         )
-        self._tallied = np.array([at for at, _ in tallies], np.int64)
+        self._tallied = keep_once(np.array([at for at, _ in tallies], np.int64))
         self._containers = np.zeros(0, np.int64)
 
 

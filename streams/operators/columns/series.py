@@ -53,6 +53,8 @@ class TallySeries(NamedTuple):
 class ColumnIndex(Generic[K]):
     """Gives every series a column, which it keeps until it is retired. ``ids``: the series by column."""
 
+    __slots__ = ("_columns", "_is_whole", "_layout", "ids")
+
     def __init__(self, ids: Sequence[K] = ()) -> None:
         self.ids: list[K] = list(ids)
         self._layout: tuple[K, ...] | None = None  # of nothing is a layout, too: a node without GPUs

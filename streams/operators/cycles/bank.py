@@ -8,7 +8,7 @@ import numpy as np
 
 from dutycycle.contract.records.derived import OtherCycle
 from streams.compiled import entry
-from streams.operators.columns.arrays import Bools, Floats, Ints, check_version, remap
+from streams.operators.columns.arrays import Bools, Floats, Ints, check_version, keep_once, remap
 from streams.operators.columns.vectors import sorted_known
 from streams.operators.cycles.detect.detector import FEW_SAMPLES, SKIPPED
 from streams.operators.cycles.detect.follow import unbroken
@@ -169,7 +169,7 @@ class CycleBank:
 
     def __init__(self, n: int, config: CycleConfig = TICKS, siblings: Ints | None = None) -> None:
         self._config = config
-        self._siblings: Ints = np.arange(n) if siblings is None else siblings
+        self._siblings: Ints = keep_once(np.arange(n)) if siblings is None else siblings
         self._ring = Ring(config.samples, config.interval_ms, n, config.store)
         self._locks = Locks(n)
         self._trackers: dict[int, CycleTracker] = {}
@@ -207,7 +207,7 @@ class CycleBank:
 
         ``siblings``: of each column a number that it shares with those that show the same steps.
         """
-        self._siblings = np.arange(keep.size) if siblings is None else siblings
+        self._siblings = keep_once(np.arange(keep.size)) if siblings is None else siblings
         self._ring.resize(keep)
         self._locks.resize(keep)
         self._schedule.resize(keep)

@@ -38,6 +38,11 @@ class CycleTracker:
     of it.
     """
 
+    __slots__ = (
+        "_agreeing", "_challenger", "_ended_ms", "_ended_s", "_locked_ms", "_misses", "_most_misses",
+        "_pause_ms", "_published_ms", "period_s", "published",
+    )  # fmt: skip
+
     def __init__(self, misses: int = MISSES) -> None:
         self._most_misses = misses
         self.published: CycleResult | None = None

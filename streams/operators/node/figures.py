@@ -18,7 +18,7 @@ _COUNT, _MEAN, _STD, _MIN, _MAX, _P50, _P95, _P99, _INCREASE = range(9)
 @dataclass(frozen=True, slots=True)
 class ClosedWindow:
     """Holds one window; ``figures`` has shape (n, ``FIGURES``), and NaN for what is not known. ``last``,
-    shape (2, n): what the next of its size needs of its counters (``window_figures``).
+    shape (2, counters): what the next of its size needs of its counters (``window_figures``).
 
     A gauge has all figures but ``increase``. ``max`` is the most within any tick, by the driver's samples
     where there are any; all others are of the ticks' values. ``std`` is the population's. Percentiles
@@ -125,17 +125,19 @@ def window_figures(
 
     ``times``, ``rows`` and ``highs`` (of each value the most within its tick) are in the order of arrival.
     ``powers``: the columns of the power of cumulative counters (``powers_of_counters``); ``last``, shape
-    (2, n): the counters' values before the window, which become those at its end, and what they were before
-    the last step if that went down.
+    (2, counters): the counters' values before the window, which become those at its end, and what they were
+    before the last step if that went down.
     """
     inside = _in_order(times, start, end)
     values = np.empty(len(inside))
     figures[:] = np.nan
+    counter = 0
     for column in range(rows.shape[1]):
         if powers[column] != GAUGE:
-            last[0, column], last[1, column] = _counter(
-                last[0, column], last[1, column], inside, rows, column, powers[column], figures[column]
+            last[0, counter], last[1, counter] = _counter(
+                last[0, counter], last[1, counter], inside, rows, column, powers[column], figures[column]
             )
+            counter += 1
             continue
         count = 0
         for row in inside:

@@ -16,7 +16,7 @@ from dutycycle.contract.codec import encode
 from dutycycle.contract.log import ProducerRecord
 from dutycycle.contract.records.parts import GpuAnalysis, NodePart
 from streams.operators.base import Emission
-from streams.operators.columns.arrays import Ints
+from streams.operators.columns.arrays import Floats, Ints, keep_once
 from streams.operators.columns.series import Series
 from streams.operators.node.analysis import Evaluation
 from streams.operators.node.figures import ClosedWindow
@@ -31,6 +31,8 @@ LOOK_BACK_MS = 3_600_000
 
 class RecentMaximum:
     """Keeps the largest value of the last hour; what a later and larger one hides is dropped."""
+
+    __slots__ = ("_falling",)
 
     def __init__(self, falling: Sequence[Sequence[float]] = ()) -> None:
         self._falling = [(int(end_ms), value) for end_ms, value in falling]
@@ -73,8 +75,8 @@ class NodeGpus:
     def __init__(self, node: str) -> None:
         self._node = node
         self._gpus: dict[str, _Gpu] = {}
-        self._closed: list[ClosedWindow] = []
-        """Holds those whose maxima are not looked at yet."""
+        self._closed: list[tuple[int, Floats]] = []
+        """Holds ends of windows and maxima of ``_places`` that are not looked at yet."""
         self._since_ms, self._ts_ms, self._part_ms = -1, 0, 0
         """When the first of its windows began and the last ended, and the latter in the last part."""
         self._places: list[tuple[str, str]] = []
@@ -93,24 +95,23 @@ class NodeGpus:
         self.are_there = any(map(_is_told, every))
         columns = [at for at, column in enumerate(series) if _is_told(column)]
         self._places = [(series[at].member, series[at].metric) for at in columns]
-        self._columns = np.array(columns, np.int64)
+        self._columns = keep_once(np.array(columns, np.int64))
 
     def close_windows(self, closed: Sequence[ClosedWindow]) -> None:
-        """Take windows that have closed. Their maxima are looked at when something is asked."""
+        """Take the maxima of windows that have closed. They are looked at when something is asked."""
         if self._since_ms < 0:
             self._since_ms = min(window.start_ms for window in closed)
         self._ts_ms = max(self._ts_ms, *(window.end_ms for window in closed))
-        self._closed += closed
+        self._closed += [(window.end_ms, window.of("max")[self._columns]) for window in closed]
 
     def _known(self) -> dict[str, _Gpu]:
         """Return what is known of each GPU, with the maxima of all windows that have closed."""
         closed, self._closed = self._closed, []
-        for window in closed:
-            maxima = tidied(window.of("max")[self._columns])
-            for (uuid, metric), maximum in zip(self._places, maxima, strict=True):
+        for end_ms, maxima in closed:
+            for (uuid, metric), maximum in zip(self._places, tidied(maxima), strict=True):
                 if not isnan(maximum):
                     recent = self._gpus.setdefault(uuid, _Gpu()).maxima
-                    recent.setdefault(metric, RecentMaximum()).add(window.end_ms, maximum)
+                    recent.setdefault(metric, RecentMaximum()).add(end_ms, maximum)
         return self._gpus
 
     @property

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from streams.operators.base import Emission
-from streams.operators.columns.arrays import Floats, Ints, pack, remap, unpack
+from streams.operators.columns.arrays import Floats, Ints, keep_once, pack, remap, unpack
 from streams.operators.columns.block import TickBlock
 from streams.operators.columns.series import GAUGE, ColumnIndex, Series, powers_of_counters, remapped
 from streams.operators.node.figures import FIGURES, ClosedWindow, window_figures
@@ -29,9 +29,9 @@ class WindowBank:
     Without any there are no windows, and nothing is kept.
 
     ``_powers``: the columns of the power of cumulative counters, as ``powers_of_counters`` has them.
-    ``_last``, shape (sizes, 2, n): the counters' newest values in the windows that have closed, by length of
-    the windows, and those before them where they fell. ``_ended``: of the open windows those with figures, by
-    end and then by size.
+    ``_last``, shape (sizes, 2, counters): the counters' newest values in the windows that have closed, by
+    length of the windows, and those before them where they fell. ``_ended``: of the open windows those with
+    figures, by end and then by size.
     """
 
     def __init__(self, sizes_ms: Sequence[int], lateness_ms: int) -> None:
@@ -51,7 +51,9 @@ class WindowBank:
         of the columns as they are then, from ``powers_of_counters``."""
         self._ended = []
         self._move(lambda rows: remap(rows, keep, np.nan))
-        self._last = remap(self._last, keep, np.nan)
+        last = np.full((*self._last.shape[:2], self._powers.size), np.nan)
+        last[:, :, self._powers != GAUGE] = self._last
+        self._last = remap(last, keep, np.nan)[:, :, powers != GAUGE]
         self._powers = powers
 
     def add(self, ts_ms: int, row: Floats, watermark_ms: int, highs: Floats | None = None) -> bool:
@@ -168,13 +170,12 @@ class WindowBank:
             "rows": pack(rows),
             "higher": pack(higher),
             "highs": pack(highs.ravel()[higher]),
-            "last": pack(self._last[:, :, self._powers != GAUGE]),
+            "last": pack(self._last),
         }
 
     def restore(self, plain: dict[str, Any], powers: Ints) -> None:
         """Take over a snapshot; ``powers``: of its columns."""
-        counters, width = powers != GAUGE, len(powers)
-        times = plain["times"]
+        times, width = plain["times"], len(powers)
         self._used = len(times)
         room = max(_ROOM, self._used)
         self._times = np.zeros(room, np.int64)
@@ -185,8 +186,7 @@ class WindowBank:
         self._highs = self._rows.copy() if higher.size else self._rows
         self._highs.ravel()[higher] = unpack(plain["highs"], "f8", (-1,))
         self._powers = powers
-        self._last = np.full((len(self._sizes), 2, width), np.nan)
-        self._last[:, :, counters] = unpack(plain["last"], "f8", (len(self._sizes), 2, int(counters.sum())))
+        self._last = unpack(plain["last"], "f8", (len(self._sizes), 2, int((powers != GAUGE).sum())))
         self._open = {(start, size) for start, size in plain["open"]}
 
 
@@ -248,8 +248,8 @@ class NodeWindows:
     def select(self, series: Sequence[Series], columns: Container[int]) -> None:
         """Take ``series`` as the node's columns; ``columns`` are those of them that have windows."""
         wanted = [column for column, of_column in enumerate(series) if of_column.metric in self._metrics]
-        self.columns = np.array([column for column in wanted if column in columns], np.int64)
-        self._waiting = np.array([column for column in wanted if column not in columns], np.int64)
+        self.columns = keep_once(np.array([column for column in wanted if column in columns], np.int64))
+        self._waiting = keep_once(np.array([column for column in wanted if column not in columns], np.int64))
         before, self._series = self._series, [series[column] for column in self.columns]
         self.bank.resize(remapped(before, self._series), powers_of_counters(self._series))
         self._records.resize(self._series)

@@ -16,7 +16,7 @@ from dutycycle.contract.codec import encode
 from dutycycle.contract.log import ProducerRecord
 from streams.compiled import entry
 from streams.operators.base import Emission
-from streams.operators.columns.arrays import Bytes, Ints, bytes_of
+from streams.operators.columns.arrays import Bytes, Ints, bytes_of, keep_once
 from streams.operators.columns.series import Series, subject_of
 from streams.operators.node.figures import FIGURES, ClosedWindow
 
@@ -66,7 +66,7 @@ class WindowRecords:
             subject, metrics = subject_of(self._node, kind, member), tuple(series[at].metric for at in of)
             head = b'{"v":1,"subject":%b,"source":%b' % (encode(subject), self._source)
             self._subjects.append(_Subject(subject.key, head, metrics))
-        self._columns = np.array([column for of in columns.values() for column in of], np.int64)
+        self._columns = keep_once(np.array([column for of in columns.values() for column in of], np.int64))
         self._known, self._form = b"", self._form_of([0] * len(self._columns))
 
     def of(self, window: ClosedWindow) -> list[Emission]:

@@ -15,7 +15,7 @@ from dutycycle.contract.records.derived import Totals
 from dutycycle.contract.records.parts import PodPart, Tally
 from streams.compiled import entry
 from streams.operators.base import Emission
-from streams.operators.columns.arrays import Floats, Ints, pack, unpack
+from streams.operators.columns.arrays import Floats, Ints, keep_once, pack, unpack
 from streams.operators.columns.block import TickBlock
 from streams.operators.columns.series import PCT_OF_GPU, ColumnIndex, TallySeries
 from streams.operators.columns.tick import Layout
@@ -71,7 +71,9 @@ def rows_of(index: ColumnIndex[K], counted: Sequence[K | None]) -> Ints:
     on; -1 for None."""
     index.columns(tuple(tally_series for tally_series in counted if tally_series is not None))
     row = {tally_series: at for at, tally_series in enumerate(index.ids)}
-    return np.array([-1 if tally_series is None else row[tally_series] for tally_series in counted], np.int64)
+    return keep_once(
+        np.array([-1 if tally_series is None else row[tally_series] for tally_series in counted], np.int64)
+    )
 
 
 class PeakTally:

@@ -10,7 +10,7 @@ from dutycycle.contract.ownership.division import divide, energy_part
 from dutycycle.contract.ownership.words import less_sure
 from dutycycle.contract.records.hours import GpuHour
 from streams.compiled import entry, kernel
-from streams.operators.columns.arrays import Floats, Ints, pack, unpack
+from streams.operators.columns.arrays import Floats, Ints, keep_once, pack, unpack
 from streams.operators.columns.block import GPU_FACTS, TickBlock
 from streams.operators.columns.tick import Layout
 from streams.operators.rounding import tidy
@@ -187,9 +187,11 @@ class GpuMeter:
                     self._gpus[holding.gpu] = len(self._gpus)
                     self._wholes = np.vstack((self._wholes, np.zeros(_OF_GPU)))
                     self._wholes[-1, [_LAST_J, _BEFORE_J, _TOLD_MS]] = np.nan
-            slots = np.array([self._gpus[holding.gpu] for holding in held.rows[: len(held.gpus)]], np.int64)
+            slots = keep_once(
+                np.array([self._gpus[holding.gpu] for holding in held.rows[: len(held.gpus)]], np.int64)
+            )
             rows = self._hour.rows([(holding.pod_uid, holding.gpu) for holding in held.rows])
-            untouched = np.array([holding.is_untouched for holding in held.rows], np.int64)
+            untouched = keep_once(np.array([holding.is_untouched for holding in held.rows], np.int64))
             self._plan = slots, rows, untouched, held.gpus, held.devices, held.weights, held.holders
             self._layout = block.layout
         limits_w = np.ascontiguousarray(block.facts[:, ::GPU_FACTS])

@@ -7,7 +7,7 @@ from typing import Protocol, Self
 from collectors.base import Outgoing
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import SAMPLE_TOPICS, TOPICS, full_name
-from dutycycle.kafka.clients import BATCH_BYTES, probe
+from dutycycle.kafka.clients import probe
 from dutycycle.kafka.errors import BrokerError, RecordRefusedError
 from dutycycle.kafka.producer import Producer
 from dutycycle.kafka.topic_settings import read_batch_bytes
@@ -51,7 +51,7 @@ class KafkaLink:
         await probe(settings)  # for the clients a wrong password and an absent broker are the same error
         # A collector keeps no state: that partitions differ concerns the workers, which say so.
         topics = await ensure_topics(settings, SAMPLE_TOPICS, alike=False)
-        batch_bytes = await read_batch_bytes(settings, topics, BATCH_BYTES)
+        batch_bytes = await read_batch_bytes(settings, topics)
         # No linger: a batch is handed over at once, and awaited before the next.
         producer = Producer(settings, "collector", linger_ms=0, batch_bytes=batch_bytes, telemetry=telemetry)
         await producer.start()

@@ -13,7 +13,7 @@ from typing import Any
 
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.settings.groups import Settings
-from dutycycle.kafka.clients import check_code, new_admin, topic_resource, translated
+from dutycycle.kafka.clients import BATCH_BYTES, check_code, new_admin, topic_resource, translated
 from dutycycle.kafka.errors import BrokerRefusedError
 
 _HOUR_MS = 3_600_000
@@ -229,11 +229,12 @@ async def verify_settings(
         raise TopicSettingsError("\n".join(harmful))
 
 
-async def read_batch_bytes(settings: Settings, names: Iterable[str], most: int) -> int:
-    """Tell how large a batch may be that is sent to any of these topics (full names), at most ``most`` bytes.
+async def read_batch_bytes(settings: Settings, names: Iterable[str]) -> int:
+    """Tell how large a batch may be that is sent to any of these topics (full names): ``BATCH_BYTES`` at
+    most.
 
     Kafka refuses a whole batch that is larger than the topic's ``max.message.bytes``, although each record
-    in it would fit. A broker that does not say it takes ``most``. Raises ``BrokerUnreachableError``.
+    in it would fit. A broker that does not say it takes that. Raises ``BrokerUnreachableError``.
     """
     admin = new_admin(settings, "admin")
     try:
@@ -241,8 +242,8 @@ async def read_batch_bytes(settings: Settings, names: Iterable[str], most: int) 
             await admin.start()
             topics = await describe_topics(admin, names)
     except BrokerRefusedError:
-        return most
+        return BATCH_BYTES
     finally:
         await admin.close()
-    limits = [int(topic.settings.get("max.message.bytes", most)) for topic in topics.values()]
-    return min(most, *limits) if limits else most
+    limits = (int(topic.settings.get("max.message.bytes", BATCH_BYTES)) for topic in topics.values())
+    return min((BATCH_BYTES, *limits))

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import SAMPLE_TOPICS, TOPICS, full_name
-from dutycycle.kafka.clients import BATCH_BYTES
 from dutycycle.kafka.producer import Delivery, Producer
 from dutycycle.kafka.reachability import StoppedError, run_until, wait_for_broker
 from dutycycle.kafka.topic_settings import read_batch_bytes
@@ -67,7 +66,7 @@ async def _publish(
     except StoppedError:
         return Counter()
     topics = await ensure_topics(settings, SAMPLE_TOPICS)
-    batch_bytes = await read_batch_bytes(settings, topics, BATCH_BYTES)
+    batch_bytes = await read_batch_bytes(settings, topics)
     producer = Producer(
         settings, "dutycycle-replay", linger_ms=50, batch_bytes=batch_bytes, telemetry=telemetry
     )

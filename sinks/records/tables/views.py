@@ -22,23 +22,23 @@ _USED_ON_NODE = (
 _FIGURES = ", ".join(f"p.{figure}_{metric}" for figure, metric in FIGURES)
 
 
-def _price(what: str, model: str, at: str) -> str:
-    """Return SQL for the price at a time: of the newest set until then, and of the longest name that the
-    model contains."""
+def _price(what: str, model: str = "") -> str:
+    """Return SQL for the price at the time of an hour ``h``: of the newest set until then, and of the longest
+    name that the model contains."""
     fits = f"lower({model}) LIKE '%' || lower(x.gpu_model) || '%'" if model else "true"
     return (  # names of our own, nothing that came from outside
         f"(SELECT x.price FROM prices AS x WHERE x.what = '{what}' AND (x.gpu_model = '' OR {fits}) "  # noqa: S608
-        f"AND x.since = (SELECT max(y.since) FROM prices AS y WHERE y.since <= {at}) "
+        f"AND x.since = (SELECT max(y.since) FROM prices AS y WHERE y.since <= h.hour) "
         "ORDER BY length(x.gpu_model) DESC LIMIT 1)"
     )
 
 
 _REQUESTED_CPU = "h.pod_s * p.cpu_request"
 _COSTS = (
-    f"h.gpu_s / 3600 * {_price('gpu_hour', 'h.gpu_model', 'h.hour')} AS gpu_cost, "
+    f"h.gpu_s / 3600 * {_price('gpu_hour', 'h.gpu_model')} AS gpu_cost, "
     f"CASE WHEN {_REQUESTED_CPU} > h.cpu_s THEN {_REQUESTED_CPU} ELSE h.cpu_s END / 3600 "
-    f"* {_price('cpu_hour', '', 'h.hour')} AS cpu_cost, "
-    f"h.energy_j / {JOULES_PER_KWH} * {_price('kwh', '', 'h.hour')} AS energy_cost"
+    f"* {_price('cpu_hour')} AS cpu_cost, "
+    f"h.energy_j / {JOULES_PER_KWH} * {_price('kwh')} AS energy_cost"
 )
 _WHOSE = (
     "p.namespace, p.name AS pod, nullif(h.pod_uid, '') AS pod_uid, p.job_name AS job, p.job_kind, "

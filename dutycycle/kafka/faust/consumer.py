@@ -21,7 +21,8 @@ from asyncio import (
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any, cast
+from dataclasses import dataclass
+from typing import Any
 from weakref import WeakSet
 
 from aiokafka.errors import KafkaConnectionError, KafkaError, NoError, RebalanceInProgressError
@@ -196,6 +197,14 @@ async def _leave_rebalance(coordinator: Any) -> None:
     coordinator.reset_generation()
 
 
+@dataclass(eq=False)
+class Batch:
+    """Holds records of one partition, in order, which an agent takes at once."""
+
+    place: TP
+    records: list[Any]
+
+
 class BatchScheduler:
     """Takes of each partition all records of a fetch at once; those of a changelog, which Faust reads, one by
     one.
@@ -227,7 +236,8 @@ class ExactConsumer(driver.Consumer):
         """Holds the last offset that was fetched of a partition since it was sought."""
         self._empty_handed = Event()
         self._empty_handed.set()
-        self._batches: defaultdict[TP, WeakSet[Message]] = defaultdict(WeakSet)
+        self._batches: defaultdict[TP, WeakSet[Batch]] = defaultdict(WeakSet)
+        self._delivering = False
         self.scheduler: Any = BatchScheduler(self._is_changelog_tp)
 
     def _new_consumer_thread(self) -> ConsumerThread:
@@ -315,6 +325,17 @@ class ExactConsumer(driver.Consumer):
             pass
         await self.commit()
 
+    def finish(self, batch: Batch) -> None:
+        """Note that its agent has done a batch."""
+        self._batches[batch.place].discard(batch)
+        self._release_if_idle()
+
+    def _release_if_idle(self) -> None:
+        """Have what follows from a fetch sent once no agent has a batch of it, nor is about to get one."""
+        if not self._delivering and not any(self._batches.values()):
+            app: Any = self.app
+            app.exact_producer.release()
+
     async def getmany(self, timeout: float) -> AsyncIterator[tuple[TP, Message]]:  # noqa: ASYNC109 - Faust's
         """Yield one batch, as Faust takes it; notes how long it is in hand."""
         self._empty_handed.clear()
@@ -322,14 +343,16 @@ class ExactConsumer(driver.Consumer):
             async for place, message in super().getmany(timeout):
                 yield place, message
         finally:
+            self._delivering = False
             self._empty_handed.set()
+            self._release_if_idle()
 
     async def _getmany(self, active_partitions: set[TP] | None, timeout: float) -> Any:  # noqa: ASYNC109 - Faust's
         """Return the next batches, of no partition whose agent has enough of them.
 
         Faust takes all that there is and keeps it: its topics forget the ``maxsize`` that ``App.topic`` is
-        given, and 2,048 batches of each are more than a log. What is weakly known here counts until its agent
-        has done it, or the partitions are assigned anew.
+        given, and 2,048 batches of each are more than a log. A batch counts until its agent has done it, or
+        the partitions are assigned anew. It is weakly known here, since Faust may drop it on its way.
         """
         full = {tp for tp, batches in self._batches.items() if len(batches) >= _BATCHES}
         wanted = active_partitions
@@ -341,19 +364,20 @@ class ExactConsumer(driver.Consumer):
                 return {}
         records = await super()._getmany(wanted, timeout)
         self._fetched.update({TP(*tp): batch[-1].offset for tp, batch in records.items() if batch})
+        self._delivering = bool(records)
         return records
 
     def _to_message(self, tp: TP, record: Any) -> ConsumerMessage:
         """Make a batch a message with the offset of its last record: Faust goes on after it."""
         if not isinstance(record, list):
             return super()._to_message(tp, record)
-        last, batch = record[-1], cast("Any", record)
-        message = ConsumerMessage(
+        last: Any = record[-1]
+        batch: Any = Batch(tp, record)
+        self._batches[tp].add(batch)
+        return ConsumerMessage(
             last.topic, last.partition, last.offset, 0.0, last.timestamp_type, [], None, batch, None,
             tp=tp, generation_id=self.app.consumer_generation_id,
         )  # fmt: skip
-        self._batches[tp].add(message)
-        return message
 
     async def perform_seek(self) -> None:
         """Go back to what is committed; where nothing is, to the beginning, which Faust leaves out.

@@ -1,8 +1,7 @@
 """Makes Faust's producer exact: idempotent, and silent while others may own the partitions of this worker."""
 
-from asyncio import Event, Future, sleep, timeout
+from asyncio import Event, Future, TimerHandle, sleep
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
@@ -14,16 +13,27 @@ from faust.transport.drivers import aiokafka as driver
 from dutycycle.kafka.clients import harden_producer, note_throttling, stop_producer, translate
 
 _LOOK_S = 0.1
-_PACE_S = 0.05
-"""Between two requests to a broker. The first record after a quiet time goes at once; what follows waits, and
-goes together. A linger counts for each batch by itself, and makes a request of almost every record. Nothing
-waits behind a full batch, nor a record that somebody waits for."""
+_LONGEST_WAIT_S = 0.05
+"""So long a record waits for others at most, which go with it in one request: it costs milliseconds, however
+little is in it. A linger counts for each batch by itself, and makes a request of almost every record."""
 _hash = lru_cache(maxsize=100_000)(murmur2)
 """Of a key: it takes 20 µs, and the same keys come again and again."""
 
 
 class ExactProducer(driver.Producer):
-    """Sends: idempotent, acknowledged by all replicas in sync, with timestamps in whole milliseconds."""
+    """Sends: idempotent, acknowledged by all replicas in sync, with timestamps in whole milliseconds.
+
+    After a request its broker is held: records for it gather until ``release`` is called, which is when all
+    that was fetched is done, a batch is full, a record is urgent, or the first of them has waited for long.
+    """
+
+    def on_init(self) -> None:
+        """Hold nothing yet."""
+        super().on_init()
+        self._held: set[int] = set()
+        """Of brokers, the numbers: nothing is sent to them before the next release."""
+        self._releases = 0
+        self._release_due: TimerHandle | None = None
 
     def _settings_extra(self) -> Mapping[str, Any]:
         return {"acks": "all", "enable_idempotence": True}
@@ -31,7 +41,7 @@ class ExactProducer(driver.Producer):
     def _new_producer(self, transactional_id: str | None = None) -> Any:
         client = super()._new_producer(transactional_id)
         harden_producer(client)
-        self._urgent = Event()
+        self._held.clear()
         app: Any = self.app
         note_throttling(client.client, app.telemetry)
         self._guard(client._sender)
@@ -46,7 +56,7 @@ class ExactProducer(driver.Producer):
         send: Callable[..., Awaitable[None]] = sender._send_produce_req
         app: Any = self.app
 
-        async def send_if_owner(node_id: int, batches: Any) -> None:
+        async def send_if_owner(node_id: int, batches: Any, releases: int) -> None:
             while True:
                 if (reason := app.replaced()) is not None:
                     app.fail(reason)
@@ -54,17 +64,30 @@ class ExactProducer(driver.Producer):
                 if not app.exact_consumer.may_be_replaced():
                     break
                 await sleep(_LOOK_S)
-            full = any(batch._builder.closed() for batch in batches.values())
-            self._urgent.clear()
             await send(node_id, batches)
-            if not full:
-                sender._in_flight.add(node_id)  # until then nothing more is sent to this broker
-                with suppress(TimeoutError):
-                    async with timeout(_PACE_S):
-                        await self._urgent.wait()
-                sender._in_flight.discard(node_id)
+            # What came after these were drained has had a release already, or one that failed is tried again.
+            if releases == self._releases and all(batch.future.done() for batch in batches.values()):
+                sender._in_flight.add(node_id)
+                self._held.add(node_id)
 
-        sender._send_produce_req = send_if_owner
+        # No coroutine itself: it is called in the same step in which the batches are drained.
+        sender._send_produce_req = lambda node_id, batches: send_if_owner(node_id, batches, self._releases)
+
+    def release(self) -> None:
+        """Send what waits."""
+        self._releases += 1
+        if self._release_due is not None:
+            self._release_due.cancel()
+            self._release_due = None
+        client = self._producer
+        if client is not None and self._held:
+            client._sender._in_flight.difference_update(self._held)
+            self._held.clear()
+            client._message_accumulator._wakeup(client._message_accumulator._waiter_future)
+
+    def _release_soon(self) -> None:
+        if self._release_due is None:
+            self._release_due = self.loop.call_later(_LONGEST_WAIT_S, self.release)
 
     async def flush(self) -> None:
         """Do nothing: whoever needs an acknowledgement waits for it, and an outage would hold up all
@@ -75,6 +98,7 @@ class ExactProducer(driver.Producer):
         client, self._producer = self._producer, None
         if client is None:
             return
+        self.release()
         await stop_producer(client)
 
     def append(self, topic: str, key: bytes, value: bytes | None, *, ts_ms: int) -> "Future[Any] | None":
@@ -93,7 +117,9 @@ class ExactProducer(driver.Producer):
         waiting = lines._batches.get(place)
         batch = waiting[-1] if waiting else lines._append_batch(lines.create_builder(), place)
         if batch._builder.append(timestamp=ts_ms, key=key, value=value) is None:
+            self.release()
             return None
+        self._release_soon()
         arrival: Future[Any] = batch.future
         return arrival
 
@@ -115,7 +141,7 @@ class ExactProducer(driver.Producer):
         """
         client = self._ensure_producer()
         if urgent:
-            self._urgent.set()
+            self.release()  # a line that is full has room then
         while True:
             try:
                 sent: Future[Any] = await client.send(
@@ -125,4 +151,5 @@ class ExactProducer(driver.Producer):
                 continue  # the broker is away and the line is full: the record was not taken, ask again
             except KafkaError as error:
                 raise translate(error, f"topic {topic}") from error
+            self.release() if urgent else self._release_soon()
             return sent

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from aiokafka.producer.sender import SendProduceReqHandler
 
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.load import load
@@ -121,30 +122,101 @@ async def test_records_of_a_batch_have_one_answer_and_keep_their_order(settings:
     assert await stored(settings) == [b"%d" % n for n in range(100)]
 
 
-async def test_what_is_posted_shortly_after_a_request_goes_into_the_next_one_together(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no record go because it has waited for long."""
+    monkeypatch.setattr("dutycycle.kafka.faust.producer._LONGEST_WAIT_S", 600.0)
+
+
+@pytest.mark.usefixtures("patient")
+@pytest.mark.parametrize("urgent", [False, True])
+async def test_records_gather_until_they_are_released_or_one_is_urgent(
+    settings: Settings, urgent: bool
 ) -> None:
-    monkeypatch.setattr("dutycycle.kafka.faust.producer._PACE_S", 600.0)
     async with producing(settings) as app:
-        await (await app.exact_producer.post(TOPIC, b"k", b"0", ts_ms=1))  # at once
+        producer = app.exact_producer
+        await (await producer.post(TOPIC, b"k", b"0", ts_ms=1))  # at once: no request was before it
         answers = []
         for number in range(1, 20):
-            answers.append(await app.exact_producer.post(TOPIC, b"k", b"%d" % number, ts_ms=1))
+            answers.append(await producer.post(TOPIC, b"k", b"%d" % number, ts_ms=1))
             await asyncio.sleep(0.01)
         assert not any(answer.done() for answer in answers)
-        answers.append(await app.exact_producer.post(TOPIC, b"k", b"20", ts_ms=1, urgent=True))
+        if urgent:
+            answers.append(await producer.post(TOPIC, b"k", b"20", ts_ms=1, urgent=True))
+        else:
+            producer.release()
         await asyncio.wait_for(asyncio.gather(*answers), 120)
-    assert await stored(settings) == [b"%d" % number for number in range(21)]
+    assert await stored(settings) == [b"%d" % number for number in range(20 + urgent)]
 
 
-async def test_nothing_waits_behind_a_batch_that_is_full(
+async def test_nobody_has_to_release_what_has_waited_for_long(settings: Settings) -> None:
+    async with producing(settings) as app:
+        for number in range(5):
+            answer = await app.exact_producer.post(TOPIC, b"k", b"%d" % number, ts_ms=1)
+            await asyncio.wait_for(answer, 120)
+    assert await stored(settings) == [b"%d" % number for number in range(5)]
+
+
+@pytest.mark.usefixtures("patient")
+async def test_what_is_released_while_a_request_is_on_its_way_goes_with_the_next(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dutycycle.kafka.faust.producer._PACE_S", 600.0)
+    on_its_way, answer_it = asyncio.Event(), asyncio.Event()
+    do = SendProduceReqHandler.do
+
+    async def do_slowly(handler: Any, node_id: int) -> None:
+        on_its_way.set()
+        await answer_it.wait()
+        await do(handler, node_id)
+
+    monkeypatch.setattr(SendProduceReqHandler, "do", do_slowly)
     async with producing(settings) as app:
-        answers = [await app.exact_producer.post(TOPIC, b"k", os.urandom(50_000), ts_ms=1) for _ in range(9)]
+        producer = app.exact_producer
+        first = await producer.post(TOPIC, b"k", b"0", ts_ms=1)
+        await asyncio.wait_for(on_its_way.wait(), 120)
+        second = await producer.post(TOPIC, b"k", b"1", ts_ms=1)
+        producer.release()
+        answer_it.set()
+        await asyncio.wait_for(asyncio.gather(first, second), 120)
+    assert await stored(settings) == [b"0", b"1"]
+
+
+@pytest.mark.usefixtures("patient")
+async def test_a_request_that_fails_is_tried_again_at_once(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures: list[int] = []
+    do = SendProduceReqHandler.do
+
+    async def fail_first(handler: Any, node_id: int) -> None:
+        if not failures:
+            for batch in handler._batches.values():
+                handler._sender._message_accumulator.reenqueue(batch)
+            failures.append(node_id)
+        else:
+            await do(handler, node_id)
+
+    monkeypatch.setattr(SendProduceReqHandler, "do", fail_first)
+    async with producing(settings) as app:
+        await asyncio.wait_for(await app.exact_producer.post(TOPIC, b"k", b"0", ts_ms=1), 120)
+    assert len(failures) == 1
+    assert await stored(settings) == [b"0"]
+
+
+@pytest.mark.usefixtures("patient")
+async def test_nothing_waits_behind_a_batch_that_is_full(settings: Settings) -> None:
+    async with producing(settings) as app:
+        producer = app.exact_producer
+        await (await producer.post(TOPIC, b"k", b"", ts_ms=1))
+        answers = []
+        for value in (os.urandom(50_000) for _ in range(9)):
+            answer = producer.append(TOPIC, b"k", value, ts_ms=1)
+            if answer is None:
+                answer = await asyncio.wait_for(producer.post(TOPIC, b"k", value, ts_ms=1), 120)
+            answers.append(answer)
+        producer.release()
         await asyncio.wait_for(asyncio.gather(*answers), 120)
-    assert len(await stored(settings)) == 9
+    assert len(await stored(settings)) == 10
 
 
 async def test_a_batch_that_is_full_takes_no_more(settings: Settings) -> None:

@@ -2,7 +2,7 @@
 regression.
 
 Each feature adds to the score of each kind by a curve of straight pieces, so any answer can be taken apart.
-Curves were fitted by ``bench/fit_kind.py`` of 7d1083f3 to the tuning shapes of ``bench/generators_jobs.py``;
+Curves were fitted by ``bench/fit_kind.py`` to the tuning shapes and seeds of ``bench/generators_jobs.py``;
 the scores are divided by a temperature that makes confidences true (C. Guo et al. 2017, "On calibration of
 modern neural networks").
 """

@@ -1,4 +1,4 @@
-"""Holds the curves of ``kinds.classifier``, as ``bench/fit_kind.py`` of 7d1083f3 fitted them."""
+"""Written by ``python -m bench.fit_kind``: the curves of ``workload.classifier``."""
 
 TEMPERATURE = 0.67
 
@@ -245,4 +245,4 @@ WEIGHTS = (
     (-0.034, 0.379, 0.139, -0.068, -0.221, -0.195),
     (-0.012, 0.387, 0.14, -0.066, -0.232, -0.217),
 )
-"""By term of the scores, as ``kinds.classifier`` adds them up, and kind."""
+"""By term of ``bench.fit_kind.basis`` and kind."""

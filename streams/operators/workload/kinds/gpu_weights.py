@@ -1,4 +1,4 @@
-"""Holds the curves of ``kinds.gpu_classifier``, as ``bench/fit_gpu_kind.py`` of 1f36d1a6 fitted them."""
+"""Written by ``python -m bench.fit_gpu_kind``: the curves of ``kinds.gpu_classifier``."""
 
 TEMPERATURE = 1.00
 

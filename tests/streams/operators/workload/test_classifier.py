@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from bench.bench_kind import f1_by_kind, spans, watched
+from bench.fit_kind import basis
 from bench.generators_jobs import KINDS, TUNED, UNSEEN, Draft, blind, pod
 from streams.operators.columns.arrays import Floats
 from streams.operators.workload.channels import (
@@ -116,10 +117,7 @@ def test_chances_are_those_of_the_formula() -> None:
     rng = np.random.default_rng(1)
     for _ in range(20):
         of = rng.uniform(0, 1, len(NAMES))
-        terms = [1.0]
-        for value, bends in zip(of.tolist(), KNOTS, strict=True):
-            terms += [value, *(max(value - bend, 0.0) for bend in bends)]
-        scores = terms @ np.array(WEIGHTS) / TEMPERATURE
+        scores = basis(of) @ np.array(WEIGHTS) / TEMPERATURE
         expected = np.exp(scores - scores.max())
         assert kind_probabilities(of) == pytest.approx(expected / expected.sum())
 

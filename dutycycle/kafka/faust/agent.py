@@ -8,7 +8,7 @@ import faust
 from dutycycle.contract.log import ConsumerRecord, key_text
 from dutycycle.contract.topics import full_name
 from dutycycle.kafka.faust.app import ExactApp
-from dutycycle.kafka.faust.consumer import Batch
+from dutycycle.kafka.faust.consumer import FetchedBatch
 
 Handler = Callable[[Sequence[ConsumerRecord]], Awaitable[None]]
 
@@ -30,7 +30,7 @@ def add_agent(app: ExactApp, topic: str, handle: Handler, *, name: str) -> None:
     """Read ``topic`` (without prefix) into ``handle``, which never raises: Faust would skip the batch."""
 
     async def read(stream: Any) -> None:
-        batch: Batch
+        batch: FetchedBatch
         async for batch in stream.noack():
             records = [
                 ConsumerRecord(

@@ -198,7 +198,7 @@ async def _leave_rebalance(coordinator: Any) -> None:
 
 
 @dataclass(eq=False)
-class Batch:
+class FetchedBatch:
     """Holds records of one partition, in order, which an agent takes at once."""
 
     place: TP
@@ -236,7 +236,7 @@ class ExactConsumer(driver.Consumer):
         """Holds the last offset that was fetched of a partition since it was sought."""
         self._empty_handed = Event()
         self._empty_handed.set()
-        self._batches: defaultdict[TP, WeakSet[Batch]] = defaultdict(WeakSet)
+        self._batches: defaultdict[TP, WeakSet[FetchedBatch]] = defaultdict(WeakSet)
         self._delivering = False
         self.scheduler: Any = BatchScheduler(self._is_changelog_tp)
 
@@ -325,7 +325,7 @@ class ExactConsumer(driver.Consumer):
             pass
         await self.commit()
 
-    def finish(self, batch: Batch) -> None:
+    def finish(self, batch: FetchedBatch) -> None:
         """Note that its agent has done a batch."""
         self._batches[batch.place].discard(batch)
         self._release_if_idle()
@@ -372,7 +372,7 @@ class ExactConsumer(driver.Consumer):
         if not isinstance(record, list):
             return super()._to_message(tp, record)
         last: Any = record[-1]
-        batch: Any = Batch(tp, record)
+        batch: Any = FetchedBatch(tp, record)
         self._batches[tp].add(batch)
         return ConsumerMessage(
             last.topic, last.partition, last.offset, 0.0, last.timestamp_type, [], None, batch, None,

@@ -123,7 +123,9 @@ class KeyedOperator:
         return self._recent_count
 
     def stored(self, count: int) -> None:
-        """Note that the oldest ``count`` of the recent records are covered by the stored state now."""
+        """Note that the oldest ``count`` of the recent records are covered by the stored state now. They are
+        fewer where the operator began anew since that state was made."""
+        count = min(count, self._recent_count)
         del self._recent[: bytes_of_first(self._recent, count)]
         self._recent_count -= count
 

@@ -130,6 +130,22 @@ async def test_a_broken_operator_begins_anew_and_the_others_go_on() -> None:
     assert worker.port.broker.committed == {place(): 6}
 
 
+async def test_an_operator_may_begin_anew_while_its_state_is_on_its_way() -> None:
+    worker = Worker(Broker(), stage=Stage(name="toy", source=SOURCE, build=Unwell))
+    task = worker.task
+    await worker.take(record(0, 1), record(1, 1))
+    checkpoint = task.checkpoint([0])
+    for key in checkpoint.keys:
+        task.add_state(checkpoint, key)
+    await worker.take(record(2, 100))
+    task.flush(1)  # fails, and with it go the records that are kept
+    await worker.take(record(3, 1))
+    task.checkpoint_done(checkpoint)
+    await worker.commit(record(4, 2))
+    assert newest(worker) == {"a": [2, 3]}
+    assert worker.port.failures == []
+
+
 async def test_an_operator_that_cannot_begin() -> None:
     def build(key: str, snapshot: Snapshot | None) -> Counter:
         if key == "a":

@@ -26,6 +26,7 @@ from dutycycle.kafka.consumer import Consumer, Message, Start
 from dutycycle.kafka.errors import BrokerUnreachableError, MissingTopicError
 from dutycycle.kafka.producer import partition_of
 from dutycycle.kafka.reachability import answered_within, wait_for_broker
+from dutycycle.kafka.topics import topics_there
 from dutycycle.process import temporary_folder
 from dutycycle.progress import Progress
 from dutycycle.telemetry.events import Telemetry
@@ -35,6 +36,7 @@ from dutycycle.traces.subject import subject_of
 from dutycycle.words import bytes_text
 
 _WAIT_S = 0.2
+_YOUNGER = "gpu-events"
 _LATE_MS = 3_600_000
 """A node of which nothing later was read is waited for up to the records of so long after the end: its
 collector may have kept them while it could not send."""
@@ -106,11 +108,14 @@ async def _read(wanted: ExtractRequest, settings: Settings, sorting: Sorting, ti
         for message in await read_all(settings, "profiles", timeout_s, start):
             sorting.add(trace_record(message, min(max(message.ts_ms, wanted.start_ms), wanted.end_ms - 1)))
     named = sorting.count
+    # A collector of before has no events of GPUs; without any other topic it is no cluster of ours.
+    younger = await topics_there(settings, [full_name(settings.topic_prefix, _YOUNGER)])
+    topics = [name for name in TICK_TOPICS if younger or name != _YOUNGER]
     reading = _TickReading(wanted, nodes)
     with Progress("records") as progress:
         is_looking = True
         while is_looking:
-            batches = read_batches(settings, TICK_TOPICS, wanted.start_ms, timeout_s, reading.aim)
+            batches = read_batches(settings, topics, wanted.start_ms, timeout_s, reading.aim)
             async for messages, left in batches:
                 for message in reading.take(messages):
                     sorting.add(trace_record(message))

@@ -201,7 +201,7 @@ async def _leave_rebalance(coordinator: Any) -> None:
 class FetchedBatch:
     """Holds records of one partition, in order, which an agent takes at once."""
 
-    place: TP
+    tp: TP
     records: list[Any]
 
 
@@ -327,7 +327,10 @@ class ExactConsumer(driver.Consumer):
 
     def finish(self, batch: FetchedBatch) -> None:
         """Note that its agent has done a batch."""
-        self._batches[batch.place].discard(batch)
+        batches = self._batches[batch.tp]
+        batches.discard(batch)
+        if not batches:
+            del self._batches[batch.tp]
         self._release_if_idle()
 
     def _release_if_idle(self) -> None:

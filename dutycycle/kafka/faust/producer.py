@@ -30,8 +30,8 @@ class ExactProducer(driver.Producer):
     def on_init(self) -> None:
         """Hold nothing yet."""
         super().on_init()
-        self._held: set[int] = set()
-        """Of brokers, the numbers: nothing is sent to them before the next release."""
+        self._released = Event()
+        """Set at the next release; another one then."""
         self._releases = 0
         self._release_due: TimerHandle | None = None
 
@@ -41,7 +41,6 @@ class ExactProducer(driver.Producer):
     def _new_producer(self, transactional_id: str | None = None) -> Any:
         client = super()._new_producer(transactional_id)
         harden_producer(client)
-        self._held.clear()
         app: Any = self.app
         note_throttling(client.client, app.telemetry)
         self._guard(client._sender)
@@ -65,10 +64,13 @@ class ExactProducer(driver.Producer):
                     break
                 await sleep(_LOOK_S)
             await send(node_id, batches)
+            if sender._message_accumulator._batches:  # their release may have been while this was on its way
+                self._release_soon()
             # What came after these were drained has had a release already, or one that failed is tried again.
             if releases == self._releases and all(batch.future.done() for batch in batches.values()):
                 sender._in_flight.add(node_id)
-                self._held.add(node_id)
+                await self._released.wait()
+                sender._in_flight.discard(node_id)
 
         # No coroutine itself: it is called in the same step in which the batches are drained.
         sender._send_produce_req = lambda node_id, batches: send_if_owner(node_id, batches, self._releases)
@@ -79,11 +81,8 @@ class ExactProducer(driver.Producer):
         if self._release_due is not None:
             self._release_due.cancel()
             self._release_due = None
-        client = self._producer
-        if client is not None and self._held:
-            client._sender._in_flight.difference_update(self._held)
-            self._held.clear()
-            client._message_accumulator._wakeup(client._message_accumulator._waiter_future)
+        self._released.set()
+        self._released = Event()
 
     def _release_soon(self) -> None:
         if self._release_due is None:

@@ -219,6 +219,8 @@ def prepare(connection: Connection) -> None:
             f"its schema has version {version}, this Dutycycle knows {VERSION}: "
             "use the Dutycycle that wrote it, or give another database"
         )
+    if not inspect(connection).has_table(gpu_events.name):  # the database is older than it
+        gpu_events.create(connection)
     _add_columns(connection)
     for name, table in TABLES.items():  # touches no row, but the database checks our rights
         column = next(iter(table.c)).name

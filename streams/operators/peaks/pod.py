@@ -122,5 +122,5 @@ class PodOperator(Operator):
         self._gone = plain["gone"]
         parts = {name: from_plain(PodPart, part, _TOPIC) for name, part in plain["parts"].items()}
         self._parts = {name: _KeptPart(part.samples, encode(part)) for name, part in parts.items()}
-        self._ever_ended = plain["ever_ended"]
+        self._ever_ended = plain.get("ever_ended", self._has_ended())
         self._changed = plain["changed"]

@@ -271,7 +271,7 @@ class PodInsightOperator(Operator):
         self._rank = from_plain(RankSamples, plain["rank"], TOPIC)
         self._steps = from_plain(ReportedSteps, plain["steps"], TOPIC)
         self._job_ms, self._gone_ms = plain["job_ms"], plain["gone_ms"]
-        self._ended_ms = plain["ended_ms"]
+        self._ended_ms = plain.get("ended_ms") or self._gone_ms or 0
 
 
 def _gone_ms(part: InsightPart, ts_ms: int, before_ms: int | None) -> int | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from aiokafka.producer.sender import SendProduceReqHandler
+from aiokafka.structs import TopicPartition as AiokafkaPartition
 
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.load import load
@@ -181,26 +182,94 @@ async def test_what_is_released_while_a_request_is_on_its_way_goes_with_the_next
     assert await stored(settings) == [b"0", b"1"]
 
 
-@pytest.mark.usefixtures("patient")
-async def test_a_request_that_fails_is_tried_again_at_once(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    failures: list[int] = []
-    do = SendProduceReqHandler.do
+class FailingRequests:
+    """Has requests to ``node`` (None: to any) fail while ``failing`` is set, as if it were away."""
 
-    async def fail_first(handler: Any, node_id: int) -> None:
-        if not failures:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, node: int | None = None) -> None:
+        self.failing = False
+        self.on_its_way = asyncio.Event()
+        self.fail = asyncio.Event()
+        do = SendProduceReqHandler.do
+
+        async def do_or_fail(handler: Any, node_id: int) -> None:
+            if not self.failing or node not in (None, node_id):
+                await do(handler, node_id)
+                return
+            self.on_its_way.set()
+            await self.fail.wait()
             for batch in handler._batches.values():
                 handler._sender._message_accumulator.reenqueue(batch)
-            failures.append(node_id)
-        else:
-            await do(handler, node_id)
 
-    monkeypatch.setattr(SendProduceReqHandler, "do", fail_first)
+        monkeypatch.setattr(SendProduceReqHandler, "do", do_or_fail)
+
+
+async def test_what_waits_behind_a_request_that_is_tried_again_goes_soon_after_it(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests = FailingRequests(monkeypatch)
     async with producing(settings) as app:
-        await asyncio.wait_for(await app.exact_producer.post(TOPIC, b"k", b"0", ts_ms=1), 120)
-    assert len(failures) == 1
-    assert await stored(settings) == [b"0"]
+        producer = app.exact_producer
+        await (await producer.post(TOPIC, b"k", b"0", ts_ms=1))
+        requests.failing = True
+        first = await producer.post(TOPIC, b"k", b"1", ts_ms=1)
+        await asyncio.wait_for(requests.on_its_way.wait(), 120)
+        second = await producer.post(TOPIC, b"k", b"2", ts_ms=1)
+        producer.release()  # its own, while the request before it is on its way
+        requests.failing = False
+        requests.fail.set()
+        await asyncio.wait_for(asyncio.gather(first, second), 120)
+    assert await stored(settings) == [b"0", b"1", b"2"]
+
+
+async def test_a_record_goes_to_the_new_leader_though_nobody_sends_anything_after_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    requests, away = FailingRequests(monkeypatch, node=77), True
+    requests.failing = True
+    with EmbeddedBroker({TOPIC: 2}) as broker:
+        async with producing(load({}, {"broker": broker.url})) as app:
+            producer = app.exact_producer
+            await (await producer.post(TOPIC, b"k", b"0", ts_ms=1, partition=0))
+            client: Any = producer._ensure_producer()
+            cluster = client.client.cluster
+            node = cluster.leader_for_partition(AiokafkaPartition(TOPIC, 0))
+            monkeypatch.setattr(
+                cluster, "leader_for_partition", lambda place: 77 if away and place.partition else node
+            )
+            moved = await producer.post(TOPIC, b"k", b"1", ts_ms=1, partition=1, urgent=True)
+            await asyncio.wait_for(requests.on_its_way.wait(), 120)
+            await (await producer.post(TOPIC, b"k", b"2", ts_ms=1, partition=0, urgent=True))
+            away = False
+            requests.fail.set()
+            await asyncio.wait_for(moved, 120)
+
+
+async def test_records_wait_for_no_partition_without_a_leader(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with producing(settings) as app:
+        producer = app.exact_producer
+        await (await producer.post(TOPIC, b"k", b"0", ts_ms=1))
+        client: Any = producer._ensure_producer()
+        leaderless = AiokafkaPartition(TOPIC, 77)
+        leader = client.client.cluster.leader_for_partition
+        monkeypatch.setattr(
+            client.client.cluster,
+            "leader_for_partition",
+            lambda place: -1 if place == leaderless else leader(place),
+        )
+        never = asyncio.get_running_loop().create_future()
+        monkeypatch.setattr(client.client, "force_metadata_update", lambda: never)
+        lines = client._message_accumulator
+        lines._append_batch(lines.create_builder(), leaderless)._builder.append(
+            timestamp=1, key=b"k", value=b""
+        )
+        for number in range(1, 4):
+            answer = producer.append(TOPIC, b"k", b"%d" % number, ts_ms=1)
+            assert answer is not None
+            await asyncio.wait_for(asyncio.shield(answer), 120)
+        lines._batches.pop(leaderless)
+    assert await stored(settings) == [b"0", b"1", b"2", b"3"]
 
 
 @pytest.mark.usefixtures("patient")

@@ -1,4 +1,7 @@
-"""Incidents of GPUs in SQL: a row for each pod that was hit, written once."""
+"""Incidents of GPUs in SQL: a row for each pod that was hit, written once, also into an older database."""
+
+import sqlite3
+from pathlib import Path
 
 from dutycycle.contract.records.health import HitPod
 from dutycycle.contract.records.pods import JobRef
@@ -32,3 +35,12 @@ def test_an_incident_without_pods_has_a_row_and_two_of_one_moment_have_two(recor
         ("GPU-a", "xid/43", ""),
         ("GPU-b", "xid/31/MIG-1", ""),
     ]
+
+
+def test_a_database_that_is_older_gets_the_table(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'old.db'}"
+    write_records(url)
+    with sqlite3.connect(tmp_path / "old.db") as connection:
+        connection.execute("DROP TABLE gpu_events")
+    write_records(url, made_event("xid", 79))
+    assert read_rows(url, "SELECT code FROM gpu_events") == [(79,)]

@@ -7,7 +7,7 @@ Kafka's compaction keeps what was written last: so what had to be preferred is n
 Large states: pieces come before their head, so those of two workers may lie mixed before, between and after
 their heads. Pieces that are ahead of the head that counts are kept beside those that it needs, and those that
 it needs are not removed before it; a head whose pieces are not all there does not count over a state that is
-whole. Of two states of one offset the one counts that is whole first.
+whole. Of two states of one offset in one slot the one counts that is whole first.
 """
 
 from collections import defaultdict
@@ -84,7 +84,7 @@ class ChangelogReducer:
         changes = [(name, part) for name, part in parts.items() if part not in (None, self._stored(name))]
         for name in parts:
             ahead = self._ahead.pop(name, {})
-            self._ahead[name] = {of: part for of, part in ahead.items() if of[0] > offset}
+            self._ahead[name] = {version: part for version, part in ahead.items() if version[0] > offset}
         return [*changes, (key, value)]
 
     def _found(self, piece: bytes, version: Version) -> bytes | None:

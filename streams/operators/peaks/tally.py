@@ -165,7 +165,7 @@ class PeakTally:
             if histogram and tally_series.pod_uid in columns:
                 histograms[tally_series.pod_uid][tally_series.metric] = histogram
         self._changed.clear()
-        parts = [self._part(uid, of, histograms[uid], totals.get(uid)) for uid, of in columns.items()]
+        parts = [self._part(uid, mine, histograms[uid], totals.get(uid)) for uid, mine in columns.items()]
         return [ProducerRecord("pod-parts", part.uid, encode(part), part.last_ms) for part in parts]
 
     def _part(

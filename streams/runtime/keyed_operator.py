@@ -41,8 +41,8 @@ class KeyedOperator:
         self._reset = reset
         self._packer = packer
         self._recent = bytearray()
-        """The records since the last stored state, packed. As objects of their own, which come and go among
-        those of the states, they left holes that Python's allocator does not give back."""
+        """Holds the records since the last stored state, packed. As objects of their own, which come and go
+        among those of the states, they left holes that Python's allocator does not give back."""
         self._recent_count = 0
         self.partition = partition
         self.offset = -1

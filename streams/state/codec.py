@@ -116,11 +116,8 @@ def unpack(key: bytes, lookup: Lookup) -> Resumed | None:
         if slot_and_count(value) is None:
             raise StateError(f"damaged: a head of {len(value)} bytes")
         keys = named_pieces(key, value)
-        good = [
-            part
-            for piece in keys
-            if (part := lookup(piece)) is not None and version_of(part) == version_of(value)
-        ]
+        version = version_of(value)
+        good = [part for piece in keys if (part := lookup(piece)) is not None and version_of(part) == version]
         if len(good) < len(keys):
             raise StateError(f"{len(keys) - len(good)} of {len(keys)} pieces are missing")
         joined = b"".join(part[HEADER_BYTES + DIGEST_BYTES :] for part in good)

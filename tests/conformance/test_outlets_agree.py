@@ -86,7 +86,7 @@ def test_utilization_busy_time_and_power_are_the_drivers(name: str) -> None:
     series = plain_of(outs, "node-parts")[-1]
     counted, of_counted = series["totals"]["GPU-0"], series["pods"][0]["totals"]
     day = plain_of(outs, "node-peaks")[-1]["gpus"]["a/0"]
-    windows = [one for one in plain_of(outs, "window-aggregates") if one["size_ms"] == 60_000]
+    windows = [window for window in plain_of(outs, "window-aggregates") if window["size_ms"] == 60_000]
     of_gpu, of_pod = (
         [one["metrics"] for one in windows if one["subject"]["kind"] == kind] for kind in ("gpu", "pod")
     )
@@ -183,8 +183,8 @@ def test_energy_by_a_counter_that_fails_and_stands_still_is_one(reads: list[tupl
     } == pytest.approx(dict.fromkeys(_ENERGY, facts.gpus[0].energy_j))
     for size_ms in (10_000, 60_000):
         windows = [
-            one["metrics"]["energy_j"]["increase"] for one in plain_of(outs, "window-aggregates")
-            if one["size_ms"] == size_ms and "increase" in one["metrics"].get("energy_j", {})
+            window["metrics"]["energy_j"]["increase"] for window in plain_of(outs, "window-aggregates")
+            if window["size_ms"] == size_ms and "increase" in window["metrics"].get("energy_j", {})
         ]  # fmt: skip
         assert sum(windows) == pytest.approx(told_j)
         assert bool(windows) == drawn, "what no counter told is absent, not 0"

@@ -156,9 +156,9 @@ class Vocabulary:
 
     def learn_help(self, texts: Mapping[str, Iterable[str]]) -> None:
         """Take HELP texts by metric. Where exporters contradict one another, their values tell."""
-        for name, of in texts.items():
+        for name, help_texts in texts.items():
             factors = set()  # by what a value is multiplied for percent, as far as the texts say it
-            for text in of:
+            for text in help_texts:
                 if _PERCENT.search(text):
                     factors.add(1.0)
                 elif _RATIO.search(text):

@@ -32,7 +32,6 @@ class ExactProducer(driver.Producer):
         super().on_init()
         self._released = Event()
         """Set at the next release; another one then."""
-        self._releases = 0
         self._release_due: TimerHandle | None = None
 
     def _settings_extra(self) -> Mapping[str, Any]:
@@ -55,7 +54,7 @@ class ExactProducer(driver.Producer):
         send: Callable[..., Awaitable[None]] = sender._send_produce_req
         app: Any = self.app
 
-        async def send_if_owner(node_id: int, batches: Any, releases: int) -> None:
+        async def send_if_owner(node_id: int, batches: Any, released: Event) -> None:
             while True:
                 if (reason := app.replaced()) is not None:
                     app.fail(reason)
@@ -66,18 +65,17 @@ class ExactProducer(driver.Producer):
             await send(node_id, batches)
             if sender._message_accumulator._batches:  # their release may have been while this was on its way
                 self._release_soon()
-            # What came after these were drained has had a release already, or one that failed is tried again.
-            if releases == self._releases and all(batch.future.done() for batch in batches.values()):
+            # Not held where a release since the drain was for what waits now, or one is to be tried again.
+            if not released.is_set() and all(batch.future.done() for batch in batches.values()):
                 sender._in_flight.add(node_id)
-                await self._released.wait()
+                await released.wait()
                 sender._in_flight.discard(node_id)
 
         # No coroutine itself: it is called in the same step in which the batches are drained.
-        sender._send_produce_req = lambda node_id, batches: send_if_owner(node_id, batches, self._releases)
+        sender._send_produce_req = lambda node_id, batches: send_if_owner(node_id, batches, self._released)
 
     def release(self) -> None:
         """Send what waits."""
-        self._releases += 1
         if self._release_due is not None:
             self._release_due.cancel()
             self._release_due = None

@@ -82,8 +82,12 @@ def pod_values(record: PodPeaks) -> dict[str, Any]:
     metrics = record.metrics
     untouched_s = (record.totals or {}).get("gpu_untouched_s")
     # Where the figures come from, by gpu_<index>: an unknown one has none, and is not idle
-    words = {scope.rpartition("/")[2]: word for scope, word in sorted((record.attribution or {}).items())}
-    attribution = {f"gpu_{index}": words[index] for index in sorted(words, key=int)[:MOST_PROCESSES]} or None
+    origins = {
+        scope.rpartition("/")[2]: origin for scope, origin in sorted((record.attribution or {}).items())
+    }
+    attribution = {
+        f"gpu_{index}": origins[index] for index in sorted(origins, key=int)[:MOST_PROCESSES]
+    } or None
     value = {
         keys.GPU_UNTOUCHED: None if untouched_s is None else number(untouched_s / 3600, 2),
         keys.GPU_UTIL: _per_process(record, "gpu_util_pct"),

@@ -109,12 +109,12 @@ def test_it_works(example: str, folder: Path, request: pytest.FixtureRequest) ->
     if example in ELSEWHERE:
         assert f'"{example.split()[1]}"' in Path(ELSEWHERE[example]).read_text()
         pytest.skip(f"is run by {ELSEWHERE[example]}")
-    words = example.split()
-    for one in PROGRAMS:
-        if one in words:
-            program(one)
+    arguments = example.split()
+    for name in PROGRAMS:
+        if name in arguments:
+            program(name)
     # What the example writes may be there, as others read it.
-    out = folder / words[words.index("--out") + 1] if "--out" in words else folder / "nothing"
+    out = folder / arguments[arguments.index("--out") + 1] if "--out" in arguments else folder / "nothing"
     if out.is_dir():
         shutil.rmtree(out)
     out.unlink(missing_ok=True)
@@ -141,7 +141,7 @@ def test_it_works(example: str, folder: Path, request: pytest.FixtureRequest) ->
         line = line.replace("-n research", f"-n {namespace}").replace("team-a", namespace)
         more = {"KUBECONFIG": str(kube.admin.kubeconfig)}
     env = environ_of(folder, listen=f"127.0.0.1:{port}") | more
-    _, command, *others = [word for word in words if "=" not in word]
+    _, command, *others = [argument for argument in arguments if "=" not in argument]
     if command in (*SERVICES, "top") and not {"--duration", "--once"} & set(others):
         return serves(line, folder, env, port)
     warm.install(folder / "bin")

@@ -130,26 +130,26 @@ async def test_what_follows_from_a_fetch_is_released_once_when_all_of_it_is_done
 ) -> None:
     app = create_app(load({"DUTYCYCLE_BROKER": "kafka://127.0.0.1:1"}), "test", Telemetry("test"))
     consumer: Any = app.exact_consumer
-    places = [TP("samples", 0), TP("samples", 1), TP("pods", 0)]
+    tps = [TP("samples", 0), TP("samples", 1), TP("pods", 0)]
     fetched = {
-        place: [SimpleNamespace(topic=place.topic, partition=place.partition, offset=7, timestamp_type=0)]
-        for place in places
+        tp: [SimpleNamespace(topic=tp.topic, partition=tp.partition, offset=7, timestamp_type=0)]
+        for tp in tps
     }
     fetch = AsyncMock(return_value=fetched)
     monkeypatch.setattr("faust.transport.drivers.aiokafka.Consumer._getmany", fetch)
-    monkeypatch.setattr(consumer, "_get_active_partitions", lambda: set(places))
+    monkeypatch.setattr(consumer, "_get_active_partitions", lambda: set(tps))
     consumer.highwater = lambda _place: 8
     consumer.resume_flow()
     released: list[int] = []
     monkeypatch.setattr(app.exact_producer, "release", lambda: released.append(len(done)))
     done: list[TP] = []
     later = []
-    async for place, message in consumer.getmany(1.0):
-        if place.topic == "pods":
+    async for tp, message in consumer.getmany(1.0):
+        if tp.topic == "pods":
             later.append(message.value)  # its agent is still at it
         else:
             consumer.finish(message.value)
-            done.append(place)
+            done.append(tp)
     assert released == [], "the agents of some had done theirs before others were handed out"
     consumer.finish(later[0])
     assert released == [2]

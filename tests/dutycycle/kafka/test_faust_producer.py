@@ -234,7 +234,7 @@ async def test_a_record_goes_to_the_new_leader_though_nobody_sends_anything_afte
             cluster = client.client.cluster
             node = cluster.leader_for_partition(AiokafkaPartition(TOPIC, 0))
             monkeypatch.setattr(
-                cluster, "leader_for_partition", lambda place: 77 if away and place.partition else node
+                cluster, "leader_for_partition", lambda tp: 77 if away and tp.partition else node
             )
             moved = await producer.post(TOPIC, b"k", b"1", ts_ms=1, partition=1, urgent=True)
             await asyncio.wait_for(requests.on_its_way.wait(), 120)
@@ -256,7 +256,7 @@ async def test_records_wait_for_no_partition_without_a_leader(
         monkeypatch.setattr(
             client.client.cluster,
             "leader_for_partition",
-            lambda place: -1 if place == leaderless else leader(place),
+            lambda tp: -1 if tp == leaderless else leader(tp),
         )
         never = asyncio.get_running_loop().create_future()
         monkeypatch.setattr(client.client, "force_metadata_update", lambda: never)

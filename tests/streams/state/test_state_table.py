@@ -176,11 +176,11 @@ def test_two_workers_that_store_one_offset_as_other_bytes_never_mix_their_pieces
             log.append(Stored(*stored, []))
         for number, record in enumerate(order, 1):
             log.append(record)
-            found = unpack(KEY, read(log).data.get)
+            resumed = unpack(KEY, read(log).data.get)
             has_head = any(other.key == KEY for other in order[:number])
-            assert found in (whole[1:] if has_head else whole[:1])
+            assert resumed in (whole[1:] if has_head else whole[:1])
             left = mended(log)
-            assert unpack(KEY, read(left).data.get) == found
+            assert unpack(KEY, read(left).data.get) == resumed
             for late in order[number:]:
                 left.append(late)
                 assert unpack(KEY, read(left).data.get) in whole

@@ -33,15 +33,15 @@ def sample(second: int) -> dict[str, Any]:
 def cycles(seconds: int, restart_at: int = -1) -> list[dict[str, Any]]:
     """The records of a node; with a restart from its snapshot."""
     config = NodeConfig(topic="nvml-samples", source="nvml")
-    node, found = NodeOperator(config, "a", NvmlReader("a")), []
+    node, records = NodeOperator(config, "a", NvmlReader("a")), []
     for second in range(seconds):
         if second == restart_at:
             plain = from_bytes(to_bytes(node.snapshot()))
             node = NodeOperator(config, "a", NvmlReader("a"))
             node.restore(plain)
         emissions = node.update(record("nvml-samples", "a", sample(second), second))
-        found += plain_of(emissions, "cycles")
-    return found
+        records += plain_of(emissions, "cycles")
+    return records
 
 
 def test_steps_and_memory_of_a_gpu_and_the_steps_of_its_pod() -> None:
@@ -82,8 +82,8 @@ def steps_inside(seconds: int, period_s: float, begin: int = 0, **fields: Any) -
 
 def outs(records: list[ConsumerRecord], topic: str) -> list[dict[str, Any]]:
     pipeline = LocalPipeline(stages(load({}, {})))
-    found = [out for one in records for out in pipeline.feed(one)] + pipeline.close()
-    return plain_of(found, topic)
+    emissions = [out for sample in records for out in pipeline.feed(sample)] + pipeline.close()
+    return plain_of(emissions, topic)
 
 
 @pytest.mark.slow

@@ -207,13 +207,13 @@ SILENT: dict[str, tuple[str, list[Sent]]] = {
 def test_which_pods_are_silent_is_decided_by_the_log_alone(case: str) -> None:
     pods, parts = SILENT[case]
     values = [value for _, value in sorted(chain(*parts), key=lambda lying: lying[0])]
-    never, always, told = job(), job(), []
+    never, always, insights = job(), job(), []
     for value in values:
         never.update(ConsumerRecord("job-insight-parts", 0, 0, "j", value, 0))
-        told += settled(always, [value])
+        insights += settled(always, [value])
         always = STAGES["job-insights"].build("j", from_bytes(to_bytes(always.snapshot())))
-    assert settled(never, []) == told[-1:]
-    assert told[-1].evidence["pods"] == len(pods)
+    assert settled(never, []) == insights[-1:]
+    assert insights[-1].evidence["pods"] == len(pods)
     states = [never.snapshot(), always.snapshot()]
     assert all(state["parts"].keys() == set(pods) for state in states)
     assert states[0]["clock"] == states[1]["clock"]
@@ -230,8 +230,8 @@ def test_pods_one_after_the_other_leave_the_state_again() -> None:
 def test_a_pod_whose_epochs_were_forgotten_counts_again_after_a_while() -> None:
     """It came back after its own state had left: what its job knows of it looks newer for ever."""
     operator = job()
-    told = settled(operator, [part("a", epoch=2), *(value for _, value in sent("a", range(3, 16, 3)))])
-    assert [one.kind for one in told] == ["training"]
+    insights = settled(operator, [part("a", epoch=2), *(value for _, value in sent("a", range(3, 16, 3)))])
+    assert [insight.kind for insight in insights] == ["training"]
     (idle,) = settled(operator, [part("a", at_s=60 * 18, kind="idle")])
     assert idle.kind == "idle"
 

@@ -15,6 +15,7 @@ from dutycycle.kafka.errors import BrokerRefusedError, BrokerUnreachableError
 from dutycycle.kafka.producer import Producer
 from dutycycle.kafka.topics import ensure_topics
 from tests.support.servers.kafka.broker import RunningBroker
+from tests.support.waiting import wait_until
 
 
 def load(kafka: RunningBroker, **instead: str) -> Settings:
@@ -83,6 +84,8 @@ async def test_a_record_of_a_topic_that_is_gone_fails_and_names_it(kafka: Runnin
     await producer.settle([await producer.send(topic, "k", b"1", 1000)])
     admin = kafka.admin()  # named, because it must outlive its futures
     await asyncio.to_thread(admin.delete_topics([topic])[topic].result, 60)
+    # The broker may know it later than it answers.
+    await asyncio.to_thread(wait_until, lambda: topic not in admin.list_topics(timeout=60).topics)
     sent = [await producer.send(topic, key, b"2", 1000) for key in "abcd"]
     failures = await asyncio.wait_for(producer.failures(sent), 120)
     assert all(str(failure).startswith(f"topic {topic}: the topic does not exist") for failure in failures)

@@ -22,6 +22,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.conn import create_conn
 from aiokafka.consumer.fetcher import OffsetResetStrategy
+from aiokafka.producer import message_accumulator
 from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.record.memory_records import MemoryRecords
 
@@ -204,26 +205,20 @@ def _wait_for_answer(client: Any) -> None:
     client._wait_on_metadata = wait_for_answer
 
 
-def name_topics_in_failures(producer: Any) -> None:
-    """Let each record that a producer of the driver cannot deliver fail with a ``BrokerError`` that names its
-    topic: the driver says only what the broker answered."""
-    accumulator = producer._message_accumulator
-    append: Callable[[Any, Any], Any] = accumulator._append_batch
+class _NamingBatch(message_accumulator.MessageBatch):  # type: ignore[misc]  # the driver has no types
+    """Lets each record that a producer of the driver cannot deliver fail with a ``BrokerError`` that names
+    its topic: the driver says only what the broker answered."""
 
-    def append_named(builder: Any, place: Any) -> Any:
-        batch = append(builder, place)
-        fail: Callable[[BaseException], None] = batch.failure
+    def failure(self, exception: BaseException) -> None:
+        """Fail with the translated ``exception``."""
+        where = f"topic {self.tp.topic}"
+        if isinstance(exception, errors.MessageSizeTooLargeError | errors.RecordListTooLargeError):
+            where += f", {_name_largest_record(self)}"
+        super().failure(translate(exception, where))
 
-        def fail_named(exception: BaseException) -> None:
-            where = f"topic {place.topic}"
-            if isinstance(exception, errors.MessageSizeTooLargeError | errors.RecordListTooLargeError):
-                where += f", {_name_largest_record(batch)}"
-            fail(translate(exception, where))
 
-        batch.failure = fail_named
-        return batch
-
-    accumulator._append_batch = append_named
+# As a class: a function of each batch that knows the batch would keep its buffer until garbage is looked for.
+message_accumulator.MessageBatch = _NamingBatch
 
 
 def _name_largest_record(batch: Any) -> str:
@@ -302,11 +297,10 @@ def new_producer(settings: Settings, name: str, *, linger_ms: int, compression: 
 
 
 def harden_producer(driver: Any) -> None:
-    """Let a producer of the driver that is not started last through outages, and say what it fails with."""
+    """Let a producer of the driver that is not started last through outages."""
     outlast_outages(driver)
     pace_metadata(driver.client)
     close_interrupted(driver.client)
-    name_topics_in_failures(driver)
 
 
 def new_consumer(settings: Settings, name: str, *topics: str, reset: str, wait_ms: int = 250) -> Any:

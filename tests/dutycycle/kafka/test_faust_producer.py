@@ -1,7 +1,9 @@
 """What Faust's producer sends, and what it no longer sends."""
 
 import asyncio
+import gc
 import os
+import weakref
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -17,6 +19,7 @@ from dutycycle.kafka.embedded import EmbeddedBroker
 from dutycycle.kafka.faust.app import ExactApp, create_app
 from dutycycle.telemetry.events import Telemetry
 from dutycycle.telemetry.watchdog import StallDetector
+from tests.support.waiting import until
 
 TOPIC = "dutycycle.trends"
 LIMIT_S = 5.0
@@ -180,6 +183,22 @@ async def test_what_is_released_while_a_request_is_on_its_way_goes_with_the_next
         answer_it.set()
         await asyncio.wait_for(asyncio.gather(first, second), 120)
     assert await stored(settings) == [b"0", b"1"]
+
+
+async def test_what_has_arrived_is_kept_no_longer(settings: Settings) -> None:
+    async with producing(settings) as app:
+        producer = app.exact_producer
+        await (await producer.post(TOPIC, b"k", b"0", ts_ms=1))
+        lines: Any = producer._ensure_producer()
+        gc.disable()
+        try:
+            answer = await producer.post(TOPIC, b"k", bytes(100_000), ts_ms=1)
+            (batch,) = map(weakref.ref, lines._message_accumulator._batches[AiokafkaPartition(TOPIC, 0)])
+            await asyncio.wait_for(answer, 120)
+            await (await producer.post(TOPIC, b"k", b"2", ts_ms=1))  # frees the request before it
+            await until(lambda: batch() is None)
+        finally:
+            gc.enable()
 
 
 class FailingRequests:

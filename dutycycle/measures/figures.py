@@ -110,7 +110,7 @@ class _GriddedRun:
             yield "gpu_s", self._timed(facts.total("seconds") or 0.0, pace, len(view.gpus))
         both = None if pace is None or power is None else hypot(pace, power)
         energy_j = facts.total("energy_j") if facts.is_metered else None
-        for name, value in (("energy_j", energy_j), ("cost", facts.cost if facts.is_cost_whole else None)):
+        for name, value in (("energy_j", energy_j), ("cost", None if facts.is_cost_part else facts.cost)):
             if value is not None:
                 yield name, Measure(value, None if both is None else value * both)
         spent, of_cycles = seconds_by_name(self._report.phases), dict[str, Measure]()

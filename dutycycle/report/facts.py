@@ -106,8 +106,8 @@ class Facts:
     processes: list[TracedProcess] = field(default_factory=list)
     incidents: list[tuple[int, str]] = field(default_factory=list)
     """What happened to its GPUs: when, and in words."""
-    is_energy_priced: bool = False
-    """Is set where the cost is that of energy, too."""
+    is_cost_part: bool = False
+    """Is set where something that has a price is not in the cost."""
 
     def total(self, name: str) -> float | None:
         """Return the sum of a figure over the GPUs; None where no GPU has it."""
@@ -116,17 +116,7 @@ class Facts:
     @property
     def is_metered(self) -> bool:
         """Tell whether the energy is that of all GPU time."""
-        return not _of_known(*self.metered)
-
-    @property
-    def is_cost_whole(self) -> bool:
-        """Tell whether all that has a price is in the cost."""
-        return self.is_metered or not self.is_energy_priced
-
-    @property
-    def metered(self) -> tuple[float, float]:
-        """Return the GPU time of which the energy is known, and all, in seconds."""
-        return sum(gpu.metered_s for gpu in self.gpus), sum(gpu.seconds for gpu in self.gpus)
+        return not _of_known(*_metered(self.gpus))
 
     @property
     def util_mean(self) -> float | None:
@@ -157,7 +147,7 @@ def facts_of(gathered: Gathered, view: View, settings: Settings) -> Facts:
         idle_cost=idle_cost,
         processes=processes,
         incidents=list(_incidents(gathered, view)),
-        is_energy_priced=settings.price_kwh is not None,
+        is_cost_part=kwh is not None and bool(_of_known(*_metered(gpus))),
     )
 
 
@@ -325,7 +315,7 @@ def key_figures(facts: Facts, view: View) -> Iterator[tuple[str, str]]:
         if untouched := facts.total("untouched_s"):
             yield "Held without a process", seconds_text(untouched)
         if (energy := facts.total("energy_j")) is not None:
-            yield "GPU energy", joules_text(energy) + _of_known(*facts.metered)
+            yield "GPU energy", joules_text(energy) + _of_known(*_metered(facts.gpus))
         high = max((gpu.util_max for gpu in facts.gpus if gpu.util_max is not None), default=None)
         if facts.util_mean is not None and high is not None:
             yield "GPU utilization", f"mean {facts.util_mean:.1f} %, max {high:.0f} %"
@@ -350,7 +340,12 @@ def key_figures(facts: Facts, view: View) -> Iterator[tuple[str, str]]:
     yield from figures(facts.processes, (mine[0][0], mine[0][1].periods[0].period_s) if mine else None)
     if facts.cost is not None:
         idle = f", idle {facts.idle_cost:.2f}" if facts.idle_cost else ""
-        yield "Cost", f"{'' if facts.is_cost_whole else '≥ '}{facts.cost:.2f}{idle}"
+        yield "Cost", f"{'≥ ' if facts.is_cost_part else ''}{facts.cost:.2f}{idle}"
+
+
+def _metered(gpus: Sequence[GpuUse]) -> tuple[float, float]:
+    """Return the GPU time of which the energy is known, and all, in seconds."""
+    return sum(gpu.metered_s for gpu in gpus), sum(gpu.seconds for gpu in gpus)
 
 
 def _of_known(known_s: float, seconds: float) -> str:

@@ -14,6 +14,7 @@ from dutycycle.web.questions import SPANS, PageError, Query, Viewer, choice, spa
 from dutycycle.web.subject.predicted import predicted_pods
 from dutycycle.words import evidence_figures, held_back, kind_words
 from sinks.records.jobs import ORDERS, JobQuery, read_job, read_jobs
+from sinks.records.usage import is_part
 
 REPORTS = {"15m": "15 minutes", "1h": "an hour", "6h": "6 hours", "24h": "a day"}
 """Of how much a report can be made, counted from the end of a job, or from now."""
@@ -52,6 +53,7 @@ class JobUse:
     untouched_s: float | None
     energy_j: float | None
     cost: float | None
+    is_cost_part: bool
     idle_cost: float | None
 
     @property
@@ -96,6 +98,7 @@ def job_use(row: Mapping[str, Any]) -> JobUse:
         untouched_s=row["gpu_untouched_s"],
         energy_j=row["energy_j"],
         cost=row["cost"],
+        is_cost_part=is_part(row, "cost"),
         idle_cost=row["idle_cost"],
     )
 

@@ -76,6 +76,7 @@ TABLES: Mapping[str, TableView] = {
 _WIDE = 24
 """Cells of a history, and of a bar with its figure."""
 _MOST_ROWS = 500
+_PARTLY = "≥: at least; of a part of the GPU time its energy is not known, or it has no price"
 _OFFERED = ("model", "job", "node", "day", "week")
 """What the usage can be asked by with a click, beside namespaces and the labels of pods."""
 _BLOCKS = frozenset("░▏▎▍▌▋▊▉█▁▂▃▄▅▆▇· ")
@@ -104,6 +105,7 @@ class Pages:
         self._templates.tests["blocks"] = _is_blocks
         self._templates.globals |= {
             "place": source.place, "title_of_all": source.title, "UNKNOWN": UNKNOWN, "link": _link,
+            "PARTLY": _PARTLY,
         }  # fmt: skip
 
     def fleet(self, query: Query, viewer: Viewer) -> str:

@@ -64,7 +64,7 @@ GPU_TIME = (
 _jobs, _pods, _insights = (TABLES[name] for name in (JOB_TABLE, POD_TABLE, INSIGHT_TABLE))
 _priced = table(
     "usage_costs", column("hour", UtcTime), column("pod_uid", Text), column("gpu_s"), column("gpu_known_s"),
-    column("gpu_busy_s"), *(column(name) for name in COSTS),
+    column("gpu_busy_s"), column("energy_j"), *(column(name) for name in COSTS),
 )  # fmt: skip
 _SUFFIX = re.compile(r"[-.](?:(?=[a-z]*\d)[a-z0-9]{5}|[0-9][0-9.:_-]*)$")
 """What controllers and people put behind a job's name to tell its runs apart."""
@@ -408,10 +408,13 @@ def _conditions(query: JobQuery) -> list[ColumnElement[bool]]:
 
 
 def _read(connection: Connection, statement: Select[Any], span: _Span) -> list[Mapping[str, Any]]:
-    """Read rows of jobs, and what these cost in a time by the prices of each hour."""
+    """Read rows of jobs, and what these cost in a time by the prices of each hour, with what ``is_part`` asks
+    for."""
     rows = _mappings(connection, statement)
     uids = [row["job_uid"] for row in rows]
-    unpriced: dict[str, Any] = {"cost": None, "idle_cost": None, "energy_cost": None}
+    unpriced: dict[str, Any] = dict.fromkeys(
+        ("cost", "idle_cost", "energy_cost", "gpu_priced_s", "energy_known_s")
+    )
     costs: dict[str, dict[str, Any]] = {}
     ledgers = (_priced, "hour", span), (usage_days, "day", _days_of(span))
     for ledger, at, of_time in ledgers if uids else ():
@@ -428,6 +431,8 @@ def _read(connection: Connection, statement: Select[Any], span: _Span) -> list[M
             select(
                 _pods.c.job_uid, func.sum(cost).label("cost"), func.sum(idle_cost).label("idle_cost"),
                 func.sum(ledger.c.energy_cost).label("energy_cost"),
+                func.sum(case((ledger.c.gpu_cost.is_not(None), ledger.c.gpu_s))).label("gpu_priced_s"),
+                func.sum(energy_of_time(ledger.c)["energy_known_s"]).label("energy_known_s"),
             )
             .select_from(_pods)
             .join(ledger, ledger.c.pod_uid == _pods.c.pod_uid)

@@ -164,7 +164,7 @@ def _facts_of(job: JobUse, record: JobRecord, gpus: Sequence[_LedgerGpu]) -> Fac
     return Facts(
         duration_s=job.lasted_s, gpus=uses, verdicts=verdicts, cycles=[],
         cost=job.cost, idle_cost=job.idle_cost, incidents=incidents,
-        is_energy_priced=record.row["energy_cost"] is not None,
+        is_cost_part=job.is_cost_part,
     )  # fmt: skip
 
 
@@ -296,7 +296,7 @@ def _measures_of(job: JobUse, facts: Facts, gpus: Sequence[_LedgerGpu]) -> Itera
     pace, power = relative_error(means["gpu_util_pct"]), relative_error(means["power_w"])
     both = None if pace is None or power is None else hypot(pace, power)
     energy_j = job.energy_j if facts.is_metered else None
-    cost = job.cost if facts.is_cost_whole else None
+    cost = None if facts.is_cost_part else job.cost
     amounts = (
         ("duration_s", job.lasted_s, pace), ("gpu_s", job.gpu_s, pace), ("energy_j", energy_j, both),
         ("cost", cost, both), ("steps_per_min", job.steps_per_min, pace),

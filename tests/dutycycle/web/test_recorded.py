@@ -2,25 +2,32 @@
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from aiohttp import ClientSession
 
 from dutycycle.compare.comparison import NamedRun, verdicts
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.records.hours import HOUR_MS, GpuHour, UsageHour
 from dutycycle.contract.records.pods import JobRef
 from dutycycle.contract.settings.load import load
+from dutycycle.live.model.state import LiveState
+from dutycycle.live.source import Source
 from dutycycle.measures.change import change
 from dutycycle.report.charts.chart import Chart
 from dutycycle.report.facts import key_figures
 from dutycycle.report.page import ServedPage, html_of
 from dutycycle.web.about import address_of
+from dutycycle.web.server import WebPage
 from dutycycle.web.studies.recorded import recorded_run
+from sinks.records.jobs import JobQuery, read_jobs
 from sinks.records.prices import PriceList
 from sinks.records.rollup import Retention
 from sinks.records.rows import rows_of
+from sinks.records.usage import is_part
 from tests.support.data.prometheus_history import history
 from tests.support.data.two_teams import WATTS, two_teams
 from tests.support.servers.prometheus import Prometheus, scrape
@@ -124,6 +131,25 @@ def test_a_cost_that_lacks_energy_says_so_and_is_not_compared(
     run = report_on(records_url, "j1")
     assert dict(key_figures(run.report.facts, run.report.view))["Cost"] == cost
     assert ("cost" in run.measures, "energy_j" in run.measures) == (is_compared, False)
+    [row] = read_jobs(records_url, JobQuery(since_ms=0)).rows
+    assert is_part(row, "cost") is not is_compared
+
+
+async def test_jobs_whose_cost_lacks_energy_say_so_on_their_pages(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/records.db"
+    write_run(
+        url, "old", START_MS, [0.5] * 3, prices=PriceList(kwh=2.0), retention=Retention(hours_s=0, days_s=1e9)
+    )
+    page = WebPage(
+        Source(LiveState(), "dutycycle", "", list), load({}, {"records": url, "web": "127.0.0.1:0"})
+    )
+    async with page.serving() as address, ClientSession(address) as client:
+        of_jobs, of_job = [
+            await (await client.get(path)).text() for path in ("history?since=20000h", "job?uid=old")
+        ]
+    assert '<td class="right">≥ 1.50</td>' in of_jobs
+    assert "≥: at least" in of_jobs
+    assert "<dd>≥ 1.50</dd>" in of_job
 
 
 def test_days_that_hours_became_are_drawn_as_days(records_url: str) -> None:

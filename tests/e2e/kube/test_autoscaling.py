@@ -78,14 +78,12 @@ def test_a_source_that_stalls_moves_neither_figures_nor_replicas(
     def figures() -> dict[str, str]:
         return values(kube.admin.request("GET", path))
 
-    api.under(150, replicas=5)
-    settled = dict.fromkeys((pod["metadata"]["name"] for pod in api.pods()), "30")
-
     def is_settled() -> bool:
-        api.moment(150)
-        return figures() == settled
+        names = [pod["metadata"]["name"] for pod in api.moment(150)]
+        return len(names) == api.replicas == 5 and figures() == dict.fromkeys(names, "30")
 
-    wait_until(is_settled, lambda: str(figures()))
+    wait_until(is_settled, lambda: f"{figures()} of {[pod['metadata']['name'] for pod in api.pods()]}")
+    settled = figures()
     end_ms = round((time.time() - api.LAG_S) * 1000)
     uids = [pod["metadata"]["uid"] for pod in api.pods()]
     burst = {f"pod/{uid}": window(uid, end_ms, 60_000, gpu_util_pct=95) for uid in uids}

@@ -163,7 +163,7 @@ class VisionApi:
             for one in status.get("conditions", ())
         }
 
-    def under(self, load_pct: float | None, replicas: int, seconds: float = 90) -> None:
+    def under(self, load_pct: float | None, replicas: int) -> None:
         """Until there are so many replicas and their pods run; None: the collector is silent."""
 
         def so_many() -> bool:
@@ -171,7 +171,7 @@ class VisionApi:
             self.most = max(self.most, wanted)
             return wanted == replicas == len(pods)
 
-        wait_until(so_many, lambda: f"{replicas} replicas: {self._state()}", seconds)
+        wait_until(so_many, lambda: f"{replicas} replicas: {self._state()}")
 
     def moment(self, load_pct: float | None) -> list[Object]:
         """Run the pods that there are, and say what their GPUs did ``LAG_S`` ago."""

@@ -9,8 +9,9 @@
 3. All outputs up to the checkpoint must have arrived before a state of it is sent. A state that survives a
    crash while its outputs do not would hide their loss, because its records are not applied again.
 4. Pieces of a state arrive before its head is sent. What is to be written anew after a recovery goes first.
-5. Clocks of partitions, and tombstones of keys that leave, are sent after that.
-6. Only when all has arrived is it mirrored, and the offsets are acknowledged.
+   Large states are made and sent some at a time, and mirrored when they have arrived.
+5. Clocks of partitions, and tombstones of keys that leave, are sent after all states.
+6. Only when all has arrived are the offsets acknowledged.
 
 Whatever fails on the way ends the process: what is not acknowledged is done again. So does a record that
 somebody else wrote among ours: the next worker recovers what is there, and puts it right.
@@ -38,6 +39,9 @@ EARLY = 50_000
 """After so many records since the last commit the next one does not wait for its time: they fill memory."""
 _YIELD_EVERY = 16
 """After so many records of a batch the event loop has a turn: heartbeats and answers do not wait for all."""
+WAITING_BYTES = 1024 * 1024
+"""When states of so many bytes were made for a checkpoint they are sent, before others are made: those of a
+partition with many keys would all be in memory twice, as they are and as they were."""
 FLUSH_AT_ONCE = 16
 """The coalesced outputs of so many keys are made before records have a turn: in a few milliseconds."""
 
@@ -51,16 +55,24 @@ class CheckpointCoordinator:
     """Gives records to tasks, sends what follows, and commits. One per worker.
 
     ``early`` records since the last commit make the next one due; of twice as many no more are processed, so
-    that while the state topics take nothing, what is behind shows as lag.
+    that while the state topics take nothing, what is behind shows as lag. ``waiting_bytes`` of states are
+    stored before others of their checkpoint are made.
     """
 
     def __init__(
-        self, port: StreamsPort, tasks: Sequence[StageTask], telemetry: Telemetry, *, early: int = EARLY
+        self,
+        port: StreamsPort,
+        tasks: Sequence[StageTask],
+        telemetry: Telemetry,
+        *,
+        early: int = EARLY,
+        waiting_bytes: int = WAITING_BYTES,
     ) -> None:
         self._port = port
         self._tasks = list(tasks)
         self._telemetry = telemetry
         self._early = early
+        self._waiting_bytes = waiting_bytes
         self._sequence = SourceSequence(port, telemetry, self.fail)
         self.next_offset = self._sequence.next_offset
         self.metrics = StreamsMetrics(telemetry, self._tasks)
@@ -223,19 +235,20 @@ class CheckpointCoordinator:
         checkpoints: list[tuple[StageTask, Checkpoint]] = []
         for task, partitions in part:
             checkpoint = task.checkpoint(partitions)
+            checkpoints.append((task, checkpoint))
             for key in checkpoint.keys:
                 self._outbox += task.add_state(checkpoint, key)
                 if in_turns and not self.commit_due.is_set():
                     await asyncio.sleep(0)  # a state takes milliseconds, and windows that close would wait
                     if assignment != self._sequence.assignment:
                         return False
+                if checkpoint.waiting_bytes >= self._waiting_bytes and not await self._store(checkpoints):
+                    return False
             self._outbox += task.close_idle(checkpoint)
-            checkpoints.append((task, checkpoint))
-        if not await self._arrived(checkpoints) or assignment != self._sequence.assignment:
+        if not await self._store(checkpoints, complete=True):
             return False
         for task, checkpoint in checkpoints:
             task.checkpoint_done(checkpoint)
-            self.metrics.stored(task, checkpoint)
         self._whole = True
         return True
 
@@ -264,7 +277,12 @@ class CheckpointCoordinator:
                 if alone is False and self._begun and assignment == self._sequence.assignment:
                     self.fail(f"somebody else writes into the state of {task.stage.name}")
 
-    async def _arrived(self, checkpoints: list[tuple[StageTask, Checkpoint]]) -> bool:
+    async def _store(
+        self, checkpoints: list[tuple[StageTask, Checkpoint]], *, complete: bool = False
+    ) -> bool:
+        """Put the states that were made for checkpoints on the broker, and mirror them; where no more follow,
+        what completes the checkpoints, too. Whether all arrived while the partitions were ours."""
+        assignment = self._sequence.assignment
         stages = [(task.stage.name, checkpoint) for task, checkpoint in checkpoints]
         writes = [
             (name, write.operator.partition, write.packed) for name, stage in stages for write in stage.writes
@@ -278,11 +296,17 @@ class CheckpointCoordinator:
                 (name, number, piece) for name, number, state in writes for piece in state.pieces
             )
             await self._saved((name, number, state.head) for name, number, state in writes)
-            await self._saved((name, *clock) for name, stage in stages for clock in stage.clocks)
-            await self._removed((name, gone) for name, stage in stages for gone in stage.gone)
+            if complete:
+                await self._saved((name, *clock) for name, stage in stages for clock in stage.clocks)
+                await self._removed((name, gone) for name, stage in stages for gone in stage.gone)
         except Exception as error:  # noqa: BLE001 - whatever it was, something did not arrive
             self.fail(f"commit: {describe_failure(error)}")
             return False
+        if assignment != self._sequence.assignment:
+            return False
+        for task, checkpoint in checkpoints:
+            self.metrics.stored(task, checkpoint)
+            task.states_stored(checkpoint)
         return True
 
     async def _saved(self, records: Iterable[tuple[str, int, Record]]) -> None:

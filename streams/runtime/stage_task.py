@@ -2,8 +2,9 @@
 
 Nothing here waits. ``process`` applies a record. ``flush`` returns coalesced outputs. ``checkpoint`` begins
 what has to be on the broker before the records processed so far may be acknowledged; ``add_state`` and
-``close_idle`` complete it, and records may be processed in between. ``checkpoint_done`` is called once it is
-on the broker. ``CheckpointCoordinator`` sends, waits and acknowledges.
+``close_idle`` complete it, and records may be processed in between. ``states_stored`` is called when the
+states so far are on the broker, ``checkpoint_done`` when all is. ``CheckpointCoordinator`` sends, waits and
+acknowledges.
 """
 
 from collections.abc import Collection
@@ -46,7 +47,7 @@ class Checkpoint:
     """Holds what a stage has to put on the broker of some partitions.
 
     ``done`` is the last offset processed of each when it began. It is acknowledged once all outputs,
-    ``rewrites``, ``writes`` and ``clocks`` are on the broker, in this order, and what is ``gone`` is removed
+    ``rewrites``, states and ``clocks`` are on the broker, in this order, and what is ``gone`` is removed
     from it. ``evicted`` counts the keys among that.
 
     ``keys`` had changed when it began. Their states are made one after another, each of its own moment. So it
@@ -62,6 +63,10 @@ class Checkpoint:
     """By partition, when it began. After the states: a clock on the broker says that all states before it are
     there."""
     writes: list[StateWrite] = field(default_factory=list)
+    """States that were made and are not on the broker yet, of ``waiting_bytes``."""
+    waiting_bytes: int = 0
+    heads: dict[bytes, bytes] = field(default_factory=dict)
+    """Of all states, by key, on the broker or not."""
     gone: list[Tombstones] = field(default_factory=list)
     evicted: int = 0
     done: dict[int, int] = field(default_factory=dict)
@@ -193,14 +198,15 @@ class StageTask:
         outs = self._count_events(flushed + operator.unwritten())
         packed = operator.packed()  # before ``recent``, which is none where the operator began anew
         checkpoint.writes.append(StateWrite(operator, operator.recent(), packed))
+        checkpoint.heads.update([packed.head])
+        checkpoint.waiting_bytes += sum(len(value) for _, value in (*packed.pieces, packed.head))
         if self._operators.pop(key, None) is not None:
             self._operators[key] = operator  # the least recently used ones come first
         return outs
 
     def close_idle(self, checkpoint: Checkpoint) -> list[ProducerRecord]:
         """Let what is idle leave with a checkpoint that has all states; the last outputs of these keys."""
-        heads = dict(write.packed.head for write in checkpoint.writes)
-        evicted, checkpoint.gone = self._eviction.due(heads, checkpoint.partitions)
+        evicted, checkpoint.gone = self._eviction.due(checkpoint.heads, checkpoint.partitions)
         outs: list[ProducerRecord] = []
         for evicted_key in evicted:
             if (key := (evicted_key.removal.partition, evicted_key.key)) in self._changed:
@@ -216,14 +222,23 @@ class StageTask:
             outs += self._count_events(operator.close())
         return outs
 
-    def checkpoint_done(self, checkpoint: Checkpoint) -> None:
-        """Mirror a checkpoint that is on the broker, and acknowledge the offsets."""
+    def states_stored(self, checkpoint: Checkpoint) -> None:
+        """Mirror the states that a checkpoint has had so far, and which are on the broker now."""
         for operator, covers, packed in checkpoint.writes:
             for key, value in (*packed.pieces, packed.head):
                 self._port.mirror(self.stage.name, operator.partition, key, value)
             if packed.pieces:
                 self._telemetry.emit(STATE_LARGE, f"{len(packed.pieces)} pieces", stage=self.stage.name)
             operator.stored(covers)
+        checkpoint.writes.clear()
+        checkpoint.waiting_bytes = 0
+        if checkpoint.rewrites:
+            self._port.rewritten(self.stage.name)
+            self._telemetry.emit(STATE_REWRITTEN, count=len(checkpoint.rewrites), stage=self.stage.name)
+            checkpoint.rewrites.clear()
+
+    def checkpoint_done(self, checkpoint: Checkpoint) -> None:
+        """Mirror what else of a checkpoint is on the broker, and acknowledge the offsets."""
         for partition, (key, value) in checkpoint.clocks:
             self._port.mirror(self.stage.name, partition, key, value)
         for partition, _, keys in checkpoint.gone:
@@ -231,9 +246,6 @@ class StageTask:
                 self._port.mirror(self.stage.name, partition, key, None)
         if checkpoint.evicted:
             self._telemetry.emit(STATE_EVICTED, count=checkpoint.evicted, stage=self.stage.name)
-        if checkpoint.rewrites:
-            self._port.rewritten(self.stage.name)
-            self._telemetry.emit(STATE_REWRITTEN, count=len(checkpoint.rewrites), stage=self.stage.name)
         for partition, offset in checkpoint.done.items():
             self._port.acknowledge(self._source(partition), offset)
         self._trim_resident()

@@ -12,7 +12,7 @@ import pytest
 
 from dutycycle.contract.log import ProducerRecord, TopicPartition
 from dutycycle.telemetry.events import SOURCE_GAP
-from dutycycle.telemetry.metrics import COMMITS
+from dutycycle.telemetry.metrics import COMMITS, SNAPSHOTS
 from streams.operators.base import Emission, Stage
 from streams.runtime.checkpoint import FLUSH_AT_ONCE
 from streams.runtime.stage_task import Checkpoint
@@ -496,16 +496,30 @@ async def test_records_have_a_turn_after_each_state_unless_the_next_commit_is_du
     assert worker.port.broker.committed == {place(): 5}
 
 
+async def test_states_arrive_before_many_more_are_made() -> None:
+    worker = Worker(Broker(), waiting_bytes=1)
+    await worker.take(*(record(n, 1, f"{n}") for n in range(3)))
+    await worker.coordinator.commit()
+    kinds = [step.split(" ")[0] for step in worker.port.steps]
+    one = ["save-head", "arrived-head", "mirror"]
+    assert [kind for kind in kinds if kind in (*one, "acknowledge")] == [*one * 3, "acknowledge"]
+    assert metric_value(worker.telemetry, SNAPSHOTS, stage="toy") == 3
+
+
 @pytest.mark.parametrize("step", ["save-piece", "save-head", "arrived-head", "mirror", "acknowledge"])
 @pytest.mark.parametrize("number", [0, 1, 2])
-async def test_records_between_the_states_of_a_checkpoint_count_once(step: str, number: int) -> None:
+@pytest.mark.parametrize("waiting_bytes", [1, 1_000_000])
+async def test_records_between_the_states_of_a_checkpoint_count_once(
+    step: str, number: int, waiting_bytes: int
+) -> None:
     """Some keys have them in their states, and others do not, wherever the worker dies."""
     expected, broker = await undisturbed(), Broker()
-    worker = Worker(broker, dies=at(step, number))
+    worker = Worker(broker, dies=at(step, number), waiting_bytes=waiting_bytes)
     await worker.take(*LOG[:120])
     gradual = asyncio.create_task(worker.coordinator.commit_gradually(1, 0.0))
     await asyncio.sleep(0)  # the first state is made
-    await worker.take(*LOG[120:])
+    with suppress(Died):
+        await worker.take(*LOG[120:])
     with suppress(Died):
         await gradual
     assert broker.committed in ({}, {place(): 120})

@@ -140,7 +140,7 @@ async def test_an_operator_may_begin_anew_while_its_state_is_on_its_way() -> Non
     await worker.take(record(2, 100))
     task.flush(1)  # fails, and with it go the records that are kept
     await worker.take(record(3, 1))
-    task.checkpoint_done(checkpoint)
+    task.states_stored(checkpoint)
     await worker.commit(record(4, 2))
     assert newest(worker) == {"a": [2, 3]}
     assert worker.port.failures == []

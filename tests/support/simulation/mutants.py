@@ -44,22 +44,32 @@ def fence_forgotten(patch: Patch) -> None:
 
 def acknowledged_too_early(patch: Patch) -> None:
     """Offsets are acknowledged before outputs and states have arrived."""
-    real = CheckpointCoordinator._arrived
+    real = CheckpointCoordinator._store
 
-    async def arrived(self: CheckpointCoordinator, checkpoints: list[tuple[StageTask, Checkpoint]]) -> bool:
+    async def store(
+        self: CheckpointCoordinator,
+        checkpoints: list[tuple[StageTask, Checkpoint]],
+        *,
+        complete: bool = False,
+    ) -> bool:
         for task, checkpoint in checkpoints:
             for partition, offset in checkpoint.done.items():
                 self._port.acknowledge(TopicPartition(task.stage.source, partition), offset)
-        return await real(self, checkpoints)
+        return await real(self, checkpoints, complete=complete)
 
-    patch.setattr(CheckpointCoordinator, "_arrived", arrived)
+    patch.setattr(CheckpointCoordinator, "_store", store)
 
 
 def states_before_outputs(patch: Patch) -> None:
     """States are sent while outputs are still on their way."""
-    real = CheckpointCoordinator._arrived
+    real = CheckpointCoordinator._store
 
-    async def arrived(self: CheckpointCoordinator, checkpoints: list[tuple[StageTask, Checkpoint]]) -> bool:
+    async def store(
+        self: CheckpointCoordinator,
+        checkpoints: list[tuple[StageTask, Checkpoint]],
+        *,
+        complete: bool = False,
+    ) -> bool:
         heads = [
             (task.stage.name, write.operator.partition, write.packed.head)
             for task, checkpoint in checkpoints
@@ -70,9 +80,9 @@ def states_before_outputs(patch: Patch) -> None:
         except OSError as error:
             self.fail(str(error))
             return False
-        return await real(self, checkpoints)
+        return await real(self, checkpoints, complete=complete)
 
-    patch.setattr(CheckpointCoordinator, "_arrived", arrived)
+    patch.setattr(CheckpointCoordinator, "_store", store)
 
 
 def failed_output_dropped(patch: Patch) -> None:
@@ -92,14 +102,19 @@ def failed_output_dropped(patch: Patch) -> None:
 
 def unanswered_output_counts(patch: Patch) -> None:
     """A commit does not wait for the outputs sent before."""
-    real = CheckpointCoordinator._arrived
+    real = CheckpointCoordinator._store
 
-    async def arrived(self: CheckpointCoordinator, checkpoints: list[tuple[StageTask, Checkpoint]]) -> bool:
+    async def store(
+        self: CheckpointCoordinator,
+        checkpoints: list[tuple[StageTask, Checkpoint]],
+        *,
+        complete: bool = False,
+    ) -> bool:
         await self._send_outbox()
         self._under_way.clear()
-        return await real(self, checkpoints)
+        return await real(self, checkpoints, complete=complete)
 
-    patch.setattr(CheckpointCoordinator, "_arrived", arrived)
+    patch.setattr(CheckpointCoordinator, "_store", store)
 
 
 def heads_before_pieces(patch: Patch) -> None:

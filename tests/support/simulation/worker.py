@@ -23,6 +23,8 @@ from tests.support.streams.port import streams_app
 OFFSETS_EVERY_S = 1.0
 AT_ONCE = 1
 """A commit takes a checkpoint of each partition by itself; at a hand-over there is one of all."""
+WAITING_BYTES = 200
+"""Two or three states: those of a checkpoint are stored in several goes."""
 LOOK_S = 5.0
 Seen = Callable[["Worker", StageTask, ConsumerRecord], None]
 """Called after each record that a task was given."""
@@ -58,7 +60,9 @@ class Worker:
         self.port = SimulatedPort(broker, self.process)
         self.telemetry = Telemetry("simulation", quiet_s=float("inf"), clock=nursery.loop.time)
         self.tasks = [StageTask(stage, self.port, self.telemetry, DEFAULT_PREFIX) for stage in stages]
-        self.coordinator = CheckpointCoordinator(self.port, self.tasks, self.telemetry)
+        self.coordinator = CheckpointCoordinator(
+            self.port, self.tasks, self.telemetry, waiting_bytes=WAITING_BYTES
+        )
         self.generation = -1
         self.repeats = self.skips = 0
         self.ended = False

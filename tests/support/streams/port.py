@@ -11,7 +11,7 @@ from dutycycle.contract.settings.load import load
 from dutycycle.telemetry.events import Telemetry
 from streams.app import StreamsApp
 from streams.operators.base import Stage
-from streams.runtime.checkpoint import EARLY, CheckpointCoordinator
+from streams.runtime.checkpoint import EARLY, WAITING_BYTES, CheckpointCoordinator
 from streams.runtime.port import StreamsPort
 from streams.runtime.stage_task import MAX_RESIDENT, StageTask
 from streams.source_logs import SourceLogs
@@ -185,12 +185,14 @@ class Worker:
 
     def __init__(
         self, broker: Broker, *, dies: Moment | None = None, errs: bool = False, stage: Stage = STAGE,
-        early: int = EARLY, max_resident: int = MAX_RESIDENT,
+        early: int = EARLY, waiting_bytes: int = WAITING_BYTES, max_resident: int = MAX_RESIDENT,
     ) -> None:  # fmt: skip
         self.port = SteppedPort(broker, dies=dies, errs=errs)
         self.telemetry = Telemetry("test")
         self.task = StageTask(stage, self.port, self.telemetry, "t.", max_resident=max_resident)
-        self.coordinator = CheckpointCoordinator(self.port, [self.task], self.telemetry, early=early)
+        self.coordinator = CheckpointCoordinator(
+            self.port, [self.task], self.telemetry, early=early, waiting_bytes=waiting_bytes
+        )
 
     async def take(self, *records: ConsumerRecord) -> None:
         await self.coordinator.process(self.task, records)

@@ -140,6 +140,7 @@ class StreamsApp:
         if missing:
             self.app.fail(f"assigned {missing[0]} without its state: begun from nothing, it would be wrong")
         await self.logs.verify_states()
+        await self.app.exact_consumer.pause_changelogs()
         # Faust now seeks, and then empties every queue: what it fetched in between would be lost (faust#596).
         self.app.flow_control.suspend()
         self.coordinator.begin()

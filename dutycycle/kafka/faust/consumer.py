@@ -135,6 +135,13 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
                 consumer._fetcher.seek_to(place, offset)
         return offsets
 
+    async def pause(self, places: Iterable[TP]) -> None:
+        """Fetch nothing of these partitions until partitions are assigned anew."""
+        consumer: Any = self._ensure_consumer()
+        for place in map(driver.ensure_aiokafka_TP, places):
+            if consumer._subscription.is_assigned(place):
+                consumer.pause(place)
+
     async def stop(self) -> None:
         """End the thread, also one that was started a moment ago.
 
@@ -381,6 +388,12 @@ class ExactConsumer(driver.Consumer):
             last.topic, last.partition, last.offset, 0.0, last.timestamp_type, [], None, batch, None,
             tp=tp, generation_id=self.app.consumer_generation_id,
         )  # fmt: skip
+
+    async def pause_changelogs(self) -> None:
+        """Fetch nothing more of changelogs, which were read: of what is written there from now on the client
+        would keep the first quarter of a MiB of each partition, and nobody takes it."""
+        thread: Any = self._thread
+        await thread.call_thread(thread.pause, {tp for tp in self.assignment() if self._is_changelog_tp(tp)})
 
     async def perform_seek(self) -> None:
         """Go back to what is committed; where nothing is, to the beginning, which Faust leaves out.

@@ -11,7 +11,7 @@ from typing import Any
 from unittest.mock import AsyncMock
 
 import pytest
-from aiokafka.consumer.subscription_state import Assignment
+from aiokafka.consumer.subscription_state import Assignment, SubscriptionState
 from aiokafka.errors import KafkaConnectionError, NoError, RebalanceInProgressError, UnknownMemberIdError
 from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.protocol.group import HeartbeatRequest, JoinGroupRequest, SyncGroupRequest
@@ -282,6 +282,23 @@ async def test_no_more_is_taken_of_a_partition_than_its_agent_can_do_soon() -> N
     await consumer._getmany({PLACE, other}, 5.0)
     all_of_them = ({PLACE, other}, False)
     assert asked == [all_of_them, all_of_them, ({other}, True), all_of_them]
+
+
+async def test_of_changelogs_nothing_is_fetched_once_they_were_read() -> None:
+    app = create_app(load({"DUTYCYCLE_BROKER": "kafka://127.0.0.1:1"}), "test", Telemetry("test"))
+    consumer: Any = app.exact_consumer
+    changelog, given_away = TP("changelog", 0), TP("changelog", 1)
+    subscription = SubscriptionState()
+    subscription.assign_from_user([TopicPartition(*PLACE), TopicPartition(*changelog)])
+    client = SimpleNamespace(_subscription=subscription, pause=subscription.pause)
+    thread: Any = ConsumerThread.__new__(ConsumerThread)
+    thread._ensure_consumer = lambda: client
+    thread.call_thread = lambda do, *given: do(*given)
+    consumer._thread = thread
+    consumer.assignment = lambda: {PLACE, changelog, given_away}
+    consumer._is_changelog_tp = lambda tp: tp.topic == "changelog"
+    await consumer.pause_changelogs()
+    assert subscription.paused_partitions() == {TopicPartition(*changelog)}
 
 
 async def test_who_ends_leaves_a_rebalance_and_does_not_wait_for_its_last_member() -> None:

@@ -6,6 +6,7 @@ from functools import partial
 from random import Random
 from types import SimpleNamespace
 from typing import Any, Protocol
+from unittest.mock import AsyncMock
 
 from dutycycle.contract.log import ConsumerRecord, TopicPartition
 from dutycycle.contract.topics import DEFAULT_PREFIX
@@ -81,7 +82,7 @@ class Worker:
     def _app(self) -> Any:
         """As much of a Faust app as the hand-over uses."""
         return SimpleNamespace(
-            exact_consumer=SimpleNamespace(commit_all=self.commit_offsets),
+            exact_consumer=SimpleNamespace(commit_all=self.commit_offsets, pause_changelogs=AsyncMock()),
             consumer=SimpleNamespace(assignment=set),
             flow_control=SimpleNamespace(suspend=lambda: None),
             replaced=lambda: None if self.port.may_write() else "was replaced with records to send",

@@ -16,7 +16,7 @@ Object = dict[str, Any]
 """A Kubernetes object, as JSON."""
 
 _ANSWER_S = 30
-_KUBECTL_S = 60
+_KUBECTL_S = 240
 _MERGE = "application/merge-patch+json"
 
 

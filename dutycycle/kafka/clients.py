@@ -22,7 +22,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.conn import create_conn
 from aiokafka.consumer.fetcher import OffsetResetStrategy
-from aiokafka.producer import message_accumulator
+from aiokafka.producer.message_accumulator import MessageBatch
 from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.record.memory_records import MemoryRecords
 
@@ -205,9 +205,8 @@ def _wait_for_answer(client: Any) -> None:
     client._wait_on_metadata = wait_for_answer
 
 
-class _NamingBatch(message_accumulator.MessageBatch):  # type: ignore[misc]  # the driver has no types
-    """Lets each record that a producer of the driver cannot deliver fail with a ``BrokerError`` that names
-    its topic: the driver says only what the broker answered."""
+class _NamingBatch(MessageBatch):  # type: ignore[misc]  # the driver has no types
+    """Fails with a ``BrokerError`` that names its topic: the driver says only what the broker answered."""
 
     def failure(self, exception: BaseException) -> None:
         """Fail with the translated ``exception``."""
@@ -217,8 +216,22 @@ class _NamingBatch(message_accumulator.MessageBatch):  # type: ignore[misc]  # t
         super().failure(translate(exception, where))
 
 
-# As a class: a function of each batch that knows the batch would keep its buffer until garbage is looked for.
-message_accumulator.MessageBatch = _NamingBatch
+def name_topics_in_failures(producer: Any) -> None:
+    """Let each record that a producer of the driver cannot deliver fail with a ``BrokerError`` that names its
+    topic.
+
+    Its batches become of a class: a function of each batch that knows the batch would keep its buffer until
+    garbage is looked for.
+    """
+    accumulator = producer._message_accumulator
+    append: Callable[[Any, Any], Any] = accumulator._append_batch
+
+    def append_named(builder: Any, place: Any) -> Any:
+        batch = append(builder, place)
+        batch.__class__ = _NamingBatch
+        return batch
+
+    accumulator._append_batch = append_named
 
 
 def _name_largest_record(batch: Any) -> str:
@@ -297,10 +310,11 @@ def new_producer(settings: Settings, name: str, *, linger_ms: int, compression: 
 
 
 def harden_producer(driver: Any) -> None:
-    """Let a producer of the driver that is not started last through outages."""
+    """Let a producer of the driver that is not started last through outages, and say what it fails with."""
     outlast_outages(driver)
     pace_metadata(driver.client)
     close_interrupted(driver.client)
+    name_topics_in_failures(driver)
 
 
 def new_consumer(settings: Settings, name: str, *topics: str, reset: str, wait_ms: int = 250) -> Any:

@@ -27,6 +27,9 @@ from streams.topology import stages
 
 COARSER = 0.9
 """A log is made coarser where its own ticks are shorter than this share of the new ones."""
+LONG_S, LONG_TICKS = 120.0, 10
+"""What is left of a log after a change is long if it lasts so many seconds, and so many of the new ticks: of
+less, too little is seen for a kind, whatever looks at it."""
 
 
 @dataclass(frozen=True)
@@ -62,18 +65,35 @@ def changed_logs(
     report: TableReport, folder: Path, jobs: int = 1, changes: Sequence[Change] = CHANGES
 ) -> None:
     """Add a table: of how many logs, and in which share of their time kinds are right, unknown and wrong,
-    after each change."""
+    after each change; and the same of those that are long."""
     truths = {name: truth for name, truth in read_truth(folder).items() if truth.kind is not None}
     paths = [trace_path(folder, name) for name in truths]
     rows: list[list[Cell]] = []
     with ProcessPoolExecutor(jobs) as pool:
         for change in changes:
             every = pool.map(partial(kind_shares, change=change), paths, truths.values())
-            shares = [share for share in every if share is not None]
-            means: list[Cell] = [100 * sum(column) / len(shares) for column in zip(*shares, strict=True)]
-            rows.append([change.name, len(shares), *(means or [None] * 3)])
-    heads = ["what was changed", "logs", "right %", "unknown %", "wrong %"]
+            shares = [
+                (truth, share)
+                for truth, share in zip(truths.values(), every, strict=True)
+                if share is not None
+            ]
+            long = [share for truth, share in shares if is_long(truth, change)]
+            rows.append([change.name, *_means([share for _, share in shares]), *_means(long)])
+    figures = ("logs", "right %", "unknown %", "wrong %")
+    heads = ["what was changed", *figures, *(f"long: {figure}" for figure in figures)]
     report.table("real_changed", "kinds of changed logs of real machines", heads, rows)
+
+
+def is_long(truth: TraceTruth, change: Change) -> bool:
+    """Tell whether what is left of a log is long enough for a kind to show."""
+    begin, end = change.part
+    return truth.len_s * (end - begin) >= max(LONG_S, LONG_TICKS * change.tick_s)
+
+
+def _means(shares: Sequence[tuple[float, float, float]]) -> list[Cell]:
+    """Return how many there are, and the mean of each in percent; None of none."""
+    means: list[Cell] = [100 * sum(column) / len(shares) for column in zip(*shares, strict=True)]
+    return [len(shares), *(means or [None] * 3)]
 
 
 def kind_shares(path: Path, truth: TraceTruth, change: Change) -> tuple[float, float, float] | None:

@@ -14,7 +14,7 @@ import pytest
 import zstandard
 
 from bench.insight import real
-from bench.insight.changed import CHANGES, Change, changed, changed_logs, kind_shares
+from bench.insight.changed import CHANGES, Change, changed, changed_logs, is_long, kind_shares
 from bench.insight.real import Measured, Replayed, TraceTruth, read_truth, replay_once, trace_path
 from bench.insight.real import replay as real_replay
 from bench.insight.report import TableReport
@@ -138,8 +138,13 @@ def test_kinds_of_changed_logs(tmp_path: Path) -> None:
     row, other = report.figures["real_changed"]
     assert row["logs"] == 1
     assert row["right %"] + row["unknown %"] + row["wrong %"] == pytest.approx(100)
+    assert (row["long: logs"], row["long: right %"]) == (1, row["right %"])
     assert (other["logs"], other["right %"]) == (0, None)  # its ticks are as far apart already
     truth = read_truth(tmp_path)["log"]
+    parts = [Change("a half", part=(0.5, 1.0)), Change("a quarter", part=(0.0, 0.25))]
+    assert [is_long(truth, change) for change in parts] == [True, False]
+    ticks = [Change("ten ticks", tick_s=40.0), Change("nine", tick_s=41.0)]
+    assert [is_long(truth, change) for change in ticks] == [True, False]
     shares = real_replay(trace_path(tmp_path, "log"), truth).kind_shares()
     assert kind_shares(trace_path(tmp_path, "log"), truth, nothing) == shares
 

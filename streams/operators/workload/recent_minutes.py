@@ -47,7 +47,7 @@ from streams.operators.workload.kinds.gpu_classifier import (
 )
 from streams.operators.workload.kinds.gpu_features import gpu_features, is_even, tries
 from streams.operators.workload.kinds.history import GpuHistory
-from streams.operators.workload.kinds.rest import is_at_rest, is_unused
+from streams.operators.workload.kinds.rest import is_at_rest, is_unused, works_unseen
 from streams.operators.workload.rules.advice import advice
 from streams.operators.workload.rules.bottleneck import IDLE, Assessment, BottleneckFinder
 from streams.operators.workload.rules.finding import UNKNOWN_BOTTLENECK, Finding
@@ -60,7 +60,9 @@ from streams.operators.workload.rules.stats import pod_stats, three_digits
 _KEPT_S = 240
 _SPLIT = len(NVML_CHANNELS)
 _MEMORY = 0.5
-"""Weight of the earlier probabilities in those of now, so that one odd span does not change an answer."""
+"""Weight of the earlier probabilities in those of now after one span, so that one odd span does not change an
+answer. After several without a tick it is that much less; spans of a settled pod that are not judged do not
+count, as more answers of the logs were wrong with them (docs/decisions/0053)."""
 _IDLE_S, _RESTING_S = 60, 180
 """An idle pod's GPU holds it back after a minute; one that works in turns, or serves, may rest for longer."""
 _LITTLE_S = 0.2 * _KEPT_S
@@ -120,6 +122,7 @@ class RecentMinutes:
         self._codes = np.full((len(CHANNELS), _KEPT_S), ABSENT_CODE, np.uint8)
         self._end_ms = 0
         self._tick_s = 1.0
+        self._passed_spans = 1  # from the span before the newest to that one
         self._history = GpuHistory()
         self._rhythm = 0.0
         """How sure a cycle was in the last minutes, 0-1."""
@@ -217,6 +220,7 @@ class RecentMinutes:
                     before = row[max(first - int(self._tick_s), 0) : first]
                     there = np.flatnonzero(before != ABSENT_CODE)
                     before[int(there[-1]) + 1 if there.size else 0 :] = row[first]
+        self._passed_spans = max(seconds // SPAN_S, 1)
         self._history.add(self._codes[:, -gap:], seconds // SPAN_S)
         sure = max(((span.gpu.period_confidence or 0.0) - _DOUBTFUL) / (1 - _DOUBTFUL), 0.0)
         kept = 1 - _RHYTHM_RISES if sure > self._rhythm else (1 - _RHYTHM_FADES) ** (gap // SPAN_S)
@@ -279,7 +283,7 @@ class RecentMinutes:
             now = with_steps_inside(now, period_confidence)
         before = self._probabilities
         published = None if self.debouncer.published is None else self.debouncer.published.kind
-        kept = _MEMORY
+        kept = _MEMORY**self._passed_spans
         if seen is None:
             # What was thought before there was any work says nothing of its kind: the probabilities of before
             # count by the share of all work that they had seen.
@@ -298,7 +302,9 @@ class RecentMinutes:
             is_doubtful = kind.kind == _TRAINING and not has_steps_inside
             if is_doubtful and is_even(spans, self._tick_s, gpus, self._rhythm):
                 return KindEstimate(UNKNOWN_KIND, 1 - kind.confidence)
-            if kind.kind == IDLE and not is_unused(values, self._tick_s):
+            if kind.kind == IDLE and (
+                works_unseen(values, self._tick_s) or not is_unused(values, self._tick_s)
+            ):
                 return KindEstimate(UNKNOWN_KIND, 1 - kind.confidence)
             return checked_kind(kind, values[_UTIL])
         return checked_kind(checked_loading(choose_kind(self._probabilities, published), seen), values[_UTIL])

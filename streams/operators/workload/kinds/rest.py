@@ -3,7 +3,7 @@
 import numpy as np
 
 from streams.operators.columns.arrays import Floats
-from streams.operators.workload.channels import CHANNEL_ROW, IDLE_PCT
+from streams.operators.workload.channels import CHANNEL_ROW, IDLE_PCT, SPAN_S
 
 REST_S = 60  # idle is told after a minute without use: docs/decisions/0053
 _UTIL, _MEMORY, _POWER, _SHARE = (
@@ -56,7 +56,20 @@ def is_at_rest(values: Floats, tick_s: float, gpus: int) -> bool:
         return False
     if share.size and share.mean() >= _WORKS_PCT:
         return False
-    return bool(watts.max() <= max(_MOVES * watts.min(), watts.min() + 3))
+    return not _moves(watts)
+
+
+def works_unseen(values: Floats, tick_s: float) -> bool:
+    """Tell whether power moved in the last minute, and in the last four ticks at least, where ticks are as
+    far apart as a span or further: utilization is that of a moment, and a GPU that works between two of them
+    draws more at one than at the other. Where ticks are finer, what moves is a health check or a screen, and
+    utilization shows it. False where power is not known."""
+    watts = _known(_recent(values, tick_s)[_POWER])
+    return bool(tick_s >= SPAN_S and watts.size and _moves(watts))
+
+
+def _moves(watts: Floats) -> bool:
+    return bool(watts.max() > max(_MOVES * watts.min(), watts.min() + 3))
 
 
 def _recent(values: Floats, tick_s: float) -> Floats:

@@ -22,7 +22,7 @@ from streams.operators.workload.kinds.gpu_classifier import Curves, choose_gpu_k
 from streams.operators.workload.kinds.gpu_features import GPU_NAMES, gpu_features, is_even, tries
 from streams.operators.workload.kinds.gpu_weights import KNOTS, WEIGHTS
 from streams.operators.workload.kinds.history import ROWS, GpuHistory
-from streams.operators.workload.kinds.rest import is_at_rest, is_unused
+from streams.operators.workload.kinds.rest import is_at_rest, is_unused, works_unseen
 from streams.operators.workload.recent_minutes import Prices, RecentMinutes
 from tests.support.streams.codes import quantize
 
@@ -216,6 +216,59 @@ def test_a_gpu_far_above_what_idle_ones_draw_is_not_at_rest() -> None:
     everything[: len(NVML_CHANNELS)] = loaded()
     everything[CHANNEL_ROW["power_pct"]] = 40.0
     assert not is_at_rest(everything, 1.0, 1)
+
+
+SWINGS = np.where(np.arange(240) % 60 < 30, 1700.0, 620.0)
+"""Power of eight GPUs that work between ticks, at ticks of half a minute."""
+
+
+@pytest.mark.parametrize(("tick_s", "power", "works"), [
+    (30.0, SWINGS, True), (10.0, SWINGS, True),
+    (5.0, SWINGS, False),  # of finer ticks utilization shows it
+    (30.0, 620.0, False), (30.0, np.nan, False),
+    (30.0, np.where(SWINGS > 700, 12.0, 10.0), False),  # two watts are none
+])  # fmt: skip
+def test_power_that_moves_between_ticks_far_apart_is_work_that_they_do_not_see(
+    tick_s: float, power: float | Floats, works: bool
+) -> None:
+    everything = np.full((len(CHANNELS), 240), np.nan)
+    everything[CHANNEL_ROW["busiest_gpu_util_pct"]] = 0.0
+    everything[CHANNEL_ROW["power_w"]] = power
+    assert works_unseen(everything, tick_s) == works
+
+
+@pytest.mark.parametrize(("power", "kind"), [(SWINGS, "unknown"), (620.0, "idle")])
+def test_a_gpu_whose_power_moves_between_ticks_is_not_idle_however_sure_the_model_is(
+    power: float | Floats, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    idle = np.eye(len(WORKLOAD_KINDS))[WORKLOAD_KINDS.index("idle")]
+    monkeypatch.setattr("streams.operators.workload.recent_minutes.gpu_kind_probabilities", lambda *_of: idle)
+    memory = np.linspace(10, 40, 240)  # by which it is not at rest, and the model decides
+    values = channels(240, busiest_gpu_util_pct=0.0, gpu_util_pct=0.0, gpu_mem_pct=memory, power_w=power)
+    assert told(fed(values, 30))[0] == kind
+
+
+@pytest.mark.parametrize(("tick_s", "parts_until_told"), [(1, 3), (10, 3), (20, 2), (30, 2), (60, 2)])
+def test_what_was_thought_before_counts_by_time_and_not_by_tick(
+    tick_s: int, parts_until_told: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At ticks of half a minute two of them are six spans, and the model's other mind is told with them."""
+    sure = np.eye(len(WORKLOAD_KINDS))
+    answers = [sure[WORKLOAD_KINDS.index("training")]]
+    monkeypatch.setattr(
+        "streams.operators.workload.recent_minutes.gpu_kind_probabilities", lambda *_of: answers[-1]
+    )
+    every = [*parts(training(600), 1, tick_s)]
+    minutes, before = RecentMinutes(Prices()), 5
+    for part in every[:before]:
+        minutes.add(JoinedSpan(part, None))
+    assert told(minutes)[0] == "training"
+    answers.append(sure[WORKLOAD_KINDS.index("inference")])
+    count = 0
+    while told(minutes)[0] == "training":
+        minutes.add(JoinedSpan(every[before + count], None))
+        count += 1
+    assert (told(minutes)[0], count) == ("inference", parts_until_told)
 
 
 def test_nothing_measured_is_not_known_for_sure() -> None:

@@ -3,7 +3,7 @@
 import argparse
 
 from dutycycle.cli import arguments
-from dutycycle.cli.garbage import collect_rarely, importing, share_heap
+from dutycycle.cli.garbage import collect_rarely, importing, release_llvm, share_heap
 from dutycycle.cli.service import run_service
 from dutycycle.contract.settings.groups import Settings
 
@@ -35,5 +35,6 @@ def run(_args: argparse.Namespace, settings: Settings) -> int:
         if settings.broker is not None:  # else it is refused below
             request_topics(settings)
         from streams.service import run as stream
+    release_llvm()
     collect_rarely()
     return run_service(stream, "stream", settings)

@@ -17,16 +17,18 @@ import logging
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np
-from numba import config, njit
+from numba import config, njit, types
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, InTreeCacheLocator, UserWideCacheLocator
 from numba.core.codegen import JITCodeLibrary, ll  # type: ignore[attr-defined]
 from numba.core.compiler import Compiler
 from numba.core.runtime import _nrt_python  # type: ignore[attr-defined]
+from numba.core.runtime.context import NRTContext
+from numba.core.typing.context import BaseContext
 
 from streams.compile import COMPILING, PART_VARIABLE, compile_all
 
@@ -203,6 +205,11 @@ class _EntryLibrary(JITCodeLibrary):
     def _optimize_functions(self, ll_module: Any) -> None:
         ll_module.data_layout = self._codegen._data_layout
 
+    def _optimize_final_module(self) -> None:
+        """Optimise once. numba begins with a cheaper round, with which our loops run no faster."""
+        passes, builder = self._codegen._module_pass_manager()  # type: ignore[no-untyped-call]
+        passes.run(self._final_module, builder)
+
     def finalize(self) -> None:
         """Link what its parts call, too, callers first: LLVM takes only what something calls already."""
         parts: dict[Any, None] = {}
@@ -218,17 +225,72 @@ class _EntryLibrary(JITCodeLibrary):
         super().finalize()  # type: ignore[no-untyped-call]
 
 
+def _counted_parts(runtime: Any, builder: Any, type_: Any, value: Any) -> list[Any]:
+    """Return the type and the reference counter of each part of a value that has one, as an array's memory.
+    numba would write code that reads all parts of the value: a sixth of all code."""
+    models = runtime._context.data_model_manager
+    model = models[type_]
+    counted = [(type_, model.get_nrt_meminfo(builder, value))] if model.has_nrt_meminfo() else []
+    for part_type, read in model.traverse(builder):
+        if models[part_type].contains_nrt_meminfo():
+            counted += _counted_parts(runtime, builder, part_type, read(value))
+    return counted
+
+
+NRTContext.get_meminfos = _counted_parts  # type: ignore[method-assign]
+
+_signatures: dict[Any, Any] = {}
+"""What numba found out already: by function and types of arguments, what it takes and returns."""
+
+
+def _resolve_once(context: Any, function: Any, arguments: Any, keywords: Any) -> Any:
+    """Return the signature of a call, None if there is none. numba would try each form of an operator at each
+    of its uses, and compile a kernel anew for each constant that it is given."""
+    resolve: Any = BaseContext.resolve_function_type
+    unliteral: Any = types.unliteral
+    if keywords or isinstance(function, str):  # as "static_getitem", whose arguments are no types
+        return resolve(context, function, arguments, keywords)
+    if isinstance(function, types.Dispatcher):
+        arguments = map(unliteral, arguments)
+    key = function, tuple(arguments)
+    signature = _signatures.get(key)
+    if signature is None:
+        signature = _signatures[key] = resolve(context, *key, keywords)
+    return signature
+
+
+_SKIPPED_PASSES = {
+    "with_lifting", "inline_closure_likes", "rewrite_semantic_constants", "dead_branch_prune",
+    "make_function_op_code_to_jit_function", "inline_inlinables", "inline_overloads", "find_literally",
+    "literal_unroll", "LiteralPropagation", "reconstruct_ssa", "strip_phis",
+}  # fmt: skip
+"""Passes over a function that look for what none of ours has, as closures. The last two let a variable change
+its type: without them one that is an integer here and a float there is a float throughout."""
+
+
 class _EntryCompiler(Compiler):
     """Compiles an entry to machine code, and what it calls to parts of it."""
 
     library_class: type = _EntryLibrary
 
     def __init__(self, typing_context: Any, target_context: Any, library: Any, *rest: Any) -> None:
+        typing_context.resolve_function_type = partial(_resolve_once, typing_context)
         self._codegen = target_context.codegen()
         library_class: Any = self.library_class
         library = library_class(self._codegen, type(self).__name__)
         library.enable_object_caching()
         super().__init__(typing_context, target_context, library, *rest)  # type: ignore[no-untyped-call]
+
+    def define_pipelines(self) -> list[Any]:
+        """Return numba's passes over the code of a function but for ``_SKIPPED_PASSES``."""
+        pipelines: list[Any] = super().define_pipelines()  # type: ignore[no-untyped-call]
+        for pipeline in pipelines:
+            pipeline.passes = [
+                (pass_class, title)
+                for pass_class, title in pipeline.passes
+                if pass_class.name() not in _SKIPPED_PASSES
+            ]
+        return pipelines
 
     def compile_extra(self, func: Any) -> Any:
         """Compile ``func``; what is compiled for it meanwhile, of numba's own functions too, is a part."""

@@ -152,6 +152,34 @@ def test_python_calls_entries_and_is_refused_by_kernels(folder: Path) -> None:
         assert "TypeError" in done.stderr
 
 
+def test_a_kernel_is_compiled_once_for_all_constants_that_it_is_given(folder: Path) -> None:
+    user = folder / "fifth.py"
+    user.write_text(
+        "from other import twice\nfrom streams.compiled import entry\n"
+        "@entry('int64(int64)')\n"
+        "def value(x: int) -> int:\n    return twice(x) + twice(3) + twice(4)\n"
+        "print(value(5), len(twice._dispatcher.overloads))\n"
+    )
+    assert imported(folder, name="fifth.py") == ["24", "1"]
+
+
+def test_arrays_of_an_entry_are_freed(folder: Path) -> None:
+    """Those that it returns, within a tuple too, and those that end within it."""
+    user = folder / "sixth.py"
+    user.write_text(
+        "import numpy as np\nfrom numba.core.runtime import rtsys\n"
+        "from streams.compiled import entry, kernel\n"
+        "@kernel\n"
+        "def rows(n):\n    return n, np.ones((n, 2))[1:], np.ones(n)\n"
+        "@entry('Tuple((int64, float64[:, ::1]))(int64)')\n"
+        "def ones(n):\n    count, rest, other = rows(n)\n    return count + len(other), rest\n"
+        "for _ in range(100):\n    count, rest = ones(3)\n"
+        "stats = rtsys.get_allocation_stats()\n"
+        "print(count, rest.sum(), stats.mi_alloc, stats.mi_alloc - stats.mi_free)\n"
+    )
+    assert imported(folder, name="sixth.py", NUMBA_NRT_STATS="1") == ["6", "4.0", "200", "1"]
+
+
 def test_each_loop_is_compiled_by_one_process() -> None:
     shown = "print(*(name for name in sys.modules if name.startswith('streams.')))"
     loaded = [

@@ -26,7 +26,7 @@ from streams.operators.columns.arrays import Bools, Floats, Ints, keep_once
 from streams.operators.columns.series import Series, TallySeries
 from streams.operators.columns.template import Cells, GapValues, Pairs, Templates
 from streams.operators.columns.tick import Begins, TickRow, make_layout
-from streams.operators.columns.vectors import copy_into
+from streams.operators.columns.vectors import copy_into, largest
 
 _MEMORY = POD_GPU_METRICS.index("gpu_mem_used_bytes")
 _CELLS = (*GPU_METRICS, "power_limit_w", "thermal_pct", "gpu_util_max_pct")
@@ -74,7 +74,7 @@ def _take_means(
         cell, gpu = sampled_cells[at]
         samples = pairs[first : pair_ends[at]]
         cells[cell] = _mean(samples, interval_ms, gpu >= 0)
-        high_cells[cell] = samples[:, 1].max()
+        high_cells[cell] = largest(samples[:, 1])
         if gpu >= 0:
             highest[gpu] = high_cells[cell]
         first = pair_ends[at]

@@ -75,6 +75,15 @@ def average(values: Floats) -> float:
 
 
 @kernel
+def largest(values: Floats) -> float:
+    """Return the largest of at least one value; NaN if one is."""
+    most = values[0]
+    for value in values:
+        most = np.maximum(most, value)
+    return float(most)
+
+
+@kernel
 def deviation(values: Floats) -> float:
     """Return the standard deviation of at least one value."""
     mean, total = average(values), 0.0

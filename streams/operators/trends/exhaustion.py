@@ -181,11 +181,19 @@ def _until_full(levels: Floats, room: float, sigmas: float) -> float:
 
 
 @kernel
+def _has_gap(levels: Floats) -> bool:
+    for level in levels:  # noqa: SIM110 - numba compiles a loop sooner
+        if np.isnan(level):
+            return True
+    return False
+
+
+@kernel
 def _left(levels: Floats, rule: ClimbRule, capacity: float, top: float) -> float:
     """Return the seconds from the highest recent level ``top`` to ``capacity``, if ``levels`` climb by the
     rule."""
     room, climbed = capacity - top, levels[-1] - levels[0]
-    if np.isnan(levels).any() or room <= 0 or climbed < RISE * capacity:
+    if _has_gap(levels) or room <= 0 or climbed < RISE * capacity:
         return np.nan
     share = 0.0
     for part in range(rule.parts):
@@ -230,7 +238,10 @@ def _nearly_full(
             continue
         # The newest blocks, too: the climb may have ended just now.
         least = EVENLY * climbed / 4
-        if (levels[1:] - levels[:-1]).min() < least or climb[-1] - climb[-3] < 2 * least / quarter:
+        slowest = np.inf
+        for part in range(levels.size - 1):
+            slowest = np.minimum(slowest, levels[part + 1] - levels[part])
+        if slowest < least or climb[-1] - climb[-3] < 2 * least / quarter:
             continue
         _, _, rest, _, _ = _fitted(climb)
         if np.sqrt(rest / climb.size) > UNEVEN * climbed:
@@ -248,7 +259,7 @@ def _still_left(low: Floats, top: float, capacity: float) -> float:
     """Return the same of a series that was announced: it is over when it pauses for longer than it did
     before."""
     room, climbed = capacity - top, low[-1] - low[0]
-    if np.isnan(low).any() or room <= 0 or climbed < RISE * capacity:
+    if _has_gap(low) or room <= 0 or climbed < RISE * capacity:
         return np.nan
     highest, rose, longest = low[0], -1, 0
     for at in range(1, low.size):
@@ -296,8 +307,11 @@ def _judged(
             floors, newest = _floors(low)[-FLOOR_POINTS:], low[-1 - STRAIGHT.blocks :]
             # A floor goes on rising for two minutes after all has come to rest; what it is the floor of does
             # not.
-            moved = (newest.max() - newest.min()) * (floors.size - 1) / STRAIGHT.blocks
-            if not np.isnan(newest).any() and moved > RISING_FLOOR.newest * (floors[-1] - floors[0]):
+            lowest = highest = newest[0]
+            for level in newest:
+                lowest, highest = min(level, lowest), max(level, highest)
+            moved = (highest - lowest) * (floors.size - 1) / STRAIGHT.blocks
+            if not _has_gap(newest) and moved > RISING_FLOOR.newest * (floors[-1] - floors[0]):
                 left_s = _left(floors, RISING_FLOOR, capacity, top)
     if np.isnan(left_s):
         most = NEARLY_FROM_NOTHING if from_nothing else NEARLY
@@ -316,15 +330,18 @@ def _exhausts_in_s(
     high: Floats, began: Floats, announced: Floats, ticks: Floats,
 ) -> Floats:  # fmt: skip
     """See ``ExhaustionDetector.exhausts_in_s``."""
-    result = np.full(capacity.size, np.nan)
+    result, levels = np.full(capacity.size, np.nan), np.empty(len(low) + 1)
     for column in range(capacity.size):
         full_ms, said_ms = announced[0, column], announced[1, column]
         if np.isnan(capacity[column]) or np.isnan(now[column]):
             if now_ms - said_ms <= KEPT_MS and full_ms > now_ms:
                 result[column] = (full_ms - now_ms) / 1000
         else:
-            levels = np.append(low[:, column].astype(np.float64), now[column])
-            if now[column] - np.nanmin(levels) >= RISE * capacity[column]:
+            levels[-1] = lowest = now[column]
+            for block in range(len(low)):
+                levels[block] = low[block, column]
+                lowest = np.fmin(lowest, levels[block])
+            if now[column] - lowest >= RISE * capacity[column]:
                 top = np.fmax(high[0, column], high[1, column])
                 result[column] = _judged(
                     levels, means[:, column], top, capacity[column], began[:, column], now_ms // BLOCK_MS,

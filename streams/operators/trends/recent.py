@@ -11,7 +11,7 @@ import numpy.typing as npt
 from streams.compiled import entry, kernel
 from streams.operators.columns.arrays import Floats
 from streams.operators.columns.state import SeriesState, array
-from streams.operators.columns.vectors import copy_into
+from streams.operators.columns.vectors import average, copy_into
 from streams.operators.trends.holt import is_measured
 
 BLOCK_MS = 10_000
@@ -117,7 +117,7 @@ def _trend(means: npt.NDArray[np.float32], deviation: float) -> float:
     for offset in range(window.size):
         for block in range(size):
             smooth[block] += window[offset] * newest[offset + block]
-    mean, product, square, rest = smooth.mean(), 0.0, 0.0, 0.0
+    mean, product, square, rest = average(smooth), 0.0, 0.0, 0.0
     for block in range(size):
         place = block - (size - 1) / 2
         product += place * smooth[block]

@@ -6,7 +6,7 @@ import numpy as np
 
 from streams.compiled import entry, kernel
 from streams.operators.columns.arrays import Floats, Ints
-from streams.operators.columns.vectors import copy_into, order_of
+from streams.operators.columns.vectors import copy_into, largest, order_of
 from streams.operators.cycles.detect.confidence import EVIDENCE, WEIGHTS, chance, weigh
 from streams.operators.cycles.detect.fold import fold, phases_of, without_shape
 from streams.operators.cycles.detect.period import fitted, fundamental, refined
@@ -162,7 +162,7 @@ def _stands_alone(series: Floats, candidate: Floats, multiples: Floats) -> bool:
     if multiples.size == 0:
         return False
     often = candidate[PERIODS] >= MANY_PERIODS or candidate[PERIOD] < FEW_SAMPLES
-    if not often or candidate[GAINED] < ENOUGH_SHARE * multiples.max():
+    if not often or candidate[GAINED] < ENOUGH_SHARE * largest(multiples):
         return False
     period_and_chance, known = np.empty(2), np.empty(EVIDENCE)
     return _is_likely(candidate, noise_of(series), period_and_chance, known)

@@ -8,6 +8,7 @@ import numpy as np
 
 from streams.compiled import entry, kernel
 from streams.operators.columns.arrays import Floats
+from streams.operators.columns.vectors import average
 from streams.operators.cycles.detect.fold import TINY, phase_of, phases_of, without_drift
 from streams.operators.cycles.detect.spectrum import ALMOST, FEWEST
 
@@ -92,7 +93,7 @@ def _follow(series: Floats, period: float) -> tuple[float, float, int, int]:
     error, power = error / count, power / count
     level = _level(series[::-1].copy(), tail, taught)
     # About its mean, and without a moving average: where a cycle ends, both would go on for a while.
-    middle, rest = shape[:tail].mean(), level[:tail].mean()
+    middle, rest = average(shape[:tail]), average(level[:tail])
     size_, both = TINY, 0.0
     for ago in range(tail):
         size_ += (shape[ago] - middle) ** 2
@@ -113,7 +114,7 @@ def _follow(series: Floats, period: float) -> tuple[float, float, int, int]:
         run += 1
     # How many of the newest samples are too far off the shape: those whose squares exceed by most, in sum, a
     # bound between the noise's variance and that of the shape (E. S. Page 1954, backwards).
-    middle = level[tail:taught].mean() - shape[tail:taught].mean() if taught > tail else 0.0
+    middle = average(level[tail:taught]) - average(shape[tail:taught]) if taught > tail else 0.0
     excess, most, strayed = 0.0, 0.0, 0
     for ago in range(min(int(2 * late), size)):
         excess += (level[ago] - shape[ago] - middle) ** 2 - (error + power / 2)

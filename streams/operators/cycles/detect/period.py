@@ -6,6 +6,7 @@ A place is counted in points of the spectrum, fractions allowed.
 import numpy as np
 
 from streams.compiled import kernel
+from streams.operators.columns.vectors import largest
 from streams.operators.cycles.detect.spectrum import (
     ALMOST,
     BY_CHANCE,
@@ -159,7 +160,7 @@ def _lines(power: Singles, evidence: Singles, place: float, factor: int) -> tupl
         point = int(place * (line + 1) + 0.5)
         if point < power.size:
             strength[line], known[line] = power[point], evidence[point]
-    least = SHARE * strength.max()
+    least = SHARE * largest(strength)
     multiples, between, total, count = 0.0, 0.0, 0.0, 0
     sure = stand_out = False
     for line in range(HARMONICS):

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from streams.compiled import entry, kernel
 from streams.operators.columns.arrays import Floats
+from streams.operators.columns.vectors import average
 from streams.operators.cycles.detect.active import span_of
 from streams.operators.cycles.detect.single import exp, log
 
@@ -179,7 +180,7 @@ def standardise(samples: Floats, flat: float, series: Floats) -> bool:
     False, and all 0, if they are flat: if they spread by less than the share ``flat`` of their mean.
     """
     length = samples.size
-    mean, middle = samples.mean(), (length - 1) / 2
+    mean, middle = average(samples), (length - 1) / 2
     slope = 0.0
     for at in range(length):
         slope += (samples[at] - mean) * (at - middle)

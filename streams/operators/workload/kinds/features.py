@@ -8,7 +8,7 @@ import numpy as np
 
 from streams.compiled import entry, kernel
 from streams.operators.columns.arrays import Bools, Floats
-from streams.operators.columns.vectors import average, correlation, deviation, share_from, sort
+from streams.operators.columns.vectors import average, correlation, deviation, largest, share_from, sort
 from streams.operators.workload.channels import CHANNEL_ROW
 
 _RECENT_S = 60
@@ -173,7 +173,7 @@ def _host(rows: Floats, util: Floats, out: Floats) -> None:
     out[5], out[6] = correlation(util, rx, 1e-6, 0.0), correlation(util, tx, 1e-6, 0.0)
     out[7], out[8], out[9] = _recent(rx) / 20, _recent(tx) / 20, deviation(rx) / 5
     out[10], out[11] = _recent(read) / 20, average(read) / 20
-    out[12], out[13], out[14] = _recent(write) / 20, write.max() / 20, share_from(write, 5.0)
+    out[12], out[13], out[14] = _recent(write) / 20, largest(write) / 20, share_from(write, 5.0)
 
 
 @entry("boolean(float64[:, ::1], float64, float64[::1])")

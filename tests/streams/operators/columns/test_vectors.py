@@ -64,6 +64,14 @@ def test_a_part_of_an_array_moves_to_its_front() -> None:
     np.testing.assert_array_equal(values, [7, 8, 9, 3, 4, 5, 6, 7, 8, 9])
 
 
+def test_the_largest_value_is_unknown_where_one_is() -> None:
+    for values in samples():
+        if values.size:
+            assert python(vectors.largest)(values) == values.max()
+            assert np.isnan(python(vectors.largest)(np.append(values, np.nan)))
+            assert np.isnan(python(vectors.largest)(np.append(np.nan, values)))
+
+
 def test_no_loop_compiles_a_sort_of_numba() -> None:
     """Each process that compiles one pays a second for it."""
     sorts = [

@@ -74,6 +74,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
     counted_in_s: float = -math.inf
     """When the newest request was sent by whose answer the group counts us in, by ``time.monotonic``; before
     the first, the beginning of time."""
+    _sought: Collection[Any] = ()
 
     async def on_start(self) -> None:
         """Connect, and note from now on which answers prolong the session."""
@@ -135,12 +136,20 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
                 consumer._fetcher.seek_to(place, offset)
         return offsets
 
-    async def pause(self, places: Iterable[TP]) -> None:
-        """Fetch nothing of these partitions until partitions are assigned anew."""
-        consumer: Any = self._ensure_consumer()
-        for place in map(driver.ensure_aiokafka_TP, places):
-            if consumer._subscription.is_assigned(place):
-                consumer.pause(place)
+    async def _seek_wait(self, consumer: Any, partitions: Mapping[TP, int]) -> None:
+        """Seek, and note the client's states of these partitions: they are changelogs, which Faust reads
+        next."""
+        subscription = consumer._subscription.subscription
+        assignment = None if subscription is None else subscription.assignment
+        states = [] if assignment is None else map(assignment.state_value, partitions)
+        self._sought = [state for state in states if state is not None]
+        await super()._seek_wait(consumer, partitions)
+
+    async def pause_sought(self) -> None:
+        """Fetch nothing more of the partitions that were sought last. Assigned anew they have other states,
+        also where that has just happened."""
+        for state in self._sought:
+            state.pause()
 
     async def stop(self) -> None:
         """End the thread, also one that was started a moment ago.
@@ -393,7 +402,7 @@ class ExactConsumer(driver.Consumer):
         """Fetch nothing more of changelogs, which were read: of what is written there from now on the client
         would keep the first quarter of a MiB of each partition, and nobody takes it."""
         thread: Any = self._thread
-        await thread.call_thread(thread.pause, {tp for tp in self.assignment() if self._is_changelog_tp(tp)})
+        await thread.call_thread(thread.pause_sought)
 
     async def perform_seek(self) -> None:
         """Go back to what is committed; where nothing is, to the beginning, which Faust leaves out.

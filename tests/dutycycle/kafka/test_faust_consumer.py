@@ -284,21 +284,24 @@ async def test_no_more_is_taken_of_a_partition_than_its_agent_can_do_soon() -> N
     assert asked == [all_of_them, all_of_them, ({other}, True), all_of_them]
 
 
-async def test_of_changelogs_nothing_is_fetched_once_they_were_read() -> None:
+@pytest.mark.parametrize("assigned_anew", [False, True])
+async def test_of_changelogs_nothing_is_fetched_once_they_were_read(assigned_anew: bool) -> None:
     app = create_app(load({"DUTYCYCLE_BROKER": "kafka://127.0.0.1:1"}), "test", Telemetry("test"))
     consumer: Any = app.exact_consumer
-    changelog, given_away = TP("changelog", 0), TP("changelog", 1)
+    source, changelog = TopicPartition("samples", 0), TopicPartition("changelog", 0)
     subscription = SubscriptionState()
-    subscription.assign_from_user([TopicPartition(*PLACE), TopicPartition(*changelog)])
-    client = SimpleNamespace(_subscription=subscription, pause=subscription.pause)
-    thread: Any = ConsumerThread.__new__(ConsumerThread)
-    thread._ensure_consumer = lambda: client
+    subscription.subscribe({"samples", "changelog"})
+    subscription.assign_from_subscribed([source, changelog])
+    client = SimpleNamespace(_subscription=subscription, seek=subscription.seek, position=AsyncMock())
+    thread: Any = ConsumerThread(consumer)
     thread.call_thread = lambda do, *given: do(*given)
+    thread._ensure_consumer = lambda: client
     consumer._thread = thread
-    consumer.assignment = lambda: {PLACE, changelog, given_away}
-    consumer._is_changelog_tp = lambda tp: tp.topic == "changelog"
+    await consumer.seek_wait({TP(*changelog): 7})
+    if assigned_anew:  # what was read is of before: this one is still to be
+        subscription.assign_from_subscribed([source, changelog])
     await consumer.pause_changelogs()
-    assert subscription.paused_partitions() == {TopicPartition(*changelog)}
+    assert subscription.paused_partitions() == (set() if assigned_anew else {changelog})
 
 
 async def test_who_ends_leaves_a_rebalance_and_does_not_wait_for_its_last_member() -> None:

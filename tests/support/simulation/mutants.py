@@ -28,6 +28,7 @@ from tests.support.simulation.run import Outcome, simulate
 
 Patch = pytest.MonkeyPatch
 Mutant = Callable[[Patch], None]
+Checkpoints = list[tuple[StageTask, Checkpoint]]
 
 
 def fence_forgotten(patch: Patch) -> None:
@@ -46,16 +47,11 @@ def acknowledged_too_early(patch: Patch) -> None:
     """Offsets are acknowledged before outputs and states have arrived."""
     real = CheckpointCoordinator._store
 
-    async def store(
-        self: CheckpointCoordinator,
-        checkpoints: list[tuple[StageTask, Checkpoint]],
-        *,
-        complete: bool = False,
-    ) -> bool:
+    async def store(self: CheckpointCoordinator, checkpoints: Checkpoints, **how: bool) -> bool:
         for task, checkpoint in checkpoints:
             for partition, offset in checkpoint.done.items():
                 self._port.acknowledge(TopicPartition(task.stage.source, partition), offset)
-        return await real(self, checkpoints, complete=complete)
+        return await real(self, checkpoints, **how)
 
     patch.setattr(CheckpointCoordinator, "_store", store)
 
@@ -64,12 +60,7 @@ def states_before_outputs(patch: Patch) -> None:
     """States are sent while outputs are still on their way."""
     real = CheckpointCoordinator._store
 
-    async def store(
-        self: CheckpointCoordinator,
-        checkpoints: list[tuple[StageTask, Checkpoint]],
-        *,
-        complete: bool = False,
-    ) -> bool:
+    async def store(self: CheckpointCoordinator, checkpoints: Checkpoints, **how: bool) -> bool:
         heads = [
             (task.stage.name, write.operator.partition, write.packed.head)
             for task, checkpoint in checkpoints
@@ -80,7 +71,7 @@ def states_before_outputs(patch: Patch) -> None:
         except OSError as error:
             self.fail(str(error))
             return False
-        return await real(self, checkpoints, complete=complete)
+        return await real(self, checkpoints, **how)
 
     patch.setattr(CheckpointCoordinator, "_store", store)
 
@@ -104,15 +95,10 @@ def unanswered_output_counts(patch: Patch) -> None:
     """A commit does not wait for the outputs sent before."""
     real = CheckpointCoordinator._store
 
-    async def store(
-        self: CheckpointCoordinator,
-        checkpoints: list[tuple[StageTask, Checkpoint]],
-        *,
-        complete: bool = False,
-    ) -> bool:
+    async def store(self: CheckpointCoordinator, checkpoints: Checkpoints, **how: bool) -> bool:
         await self._send_outbox()
         self._under_way.clear()
-        return await real(self, checkpoints, complete=complete)
+        return await real(self, checkpoints, **how)
 
     patch.setattr(CheckpointCoordinator, "_store", store)
 

@@ -117,14 +117,15 @@ for _name, _address in _nrt_python.c_helpers.items():  # compiled code allocates
 
 
 @contextmanager
-def _library_class(codegen: Any, library_class: type) -> Iterator[None]:
-    """Let what is compiled or loaded meanwhile become this kind of library."""
-    usual = codegen._library_class
-    codegen._library_class = library_class
+def _replaced(owner: Any, name: str, value: object) -> Iterator[None]:
+    """Let something of numba be another meanwhile. Not longer: a program may have numba compile functions that
+    are not ours."""
+    usual = getattr(owner, name)
+    setattr(owner, name, value)
     try:
         yield
     finally:
-        codegen._library_class = usual
+        setattr(owner, name, usual)
 
 
 class _Loaded(JITCodeLibrary):
@@ -164,7 +165,7 @@ class _KeptEntry(CompileResultCacheImpl):
 
     def rebuild(self, target_context: Any, reduced_data: Any) -> Any:
         """Load it."""
-        with _library_class(target_context.codegen(), _Loaded):
+        with _replaced(target_context.codegen(), "_library_class", _Loaded):
             return super().rebuild(target_context, reduced_data)  # type: ignore[no-untyped-call]
 
 
@@ -237,8 +238,6 @@ def _counted_parts(runtime: Any, builder: Any, type_: Any, value: Any) -> list[A
     return counted
 
 
-NRTContext.get_meminfos = _counted_parts  # type: ignore[method-assign]
-
 _signatures: dict[Any, Any] = {}
 """What numba found out already: by function and types of arguments, what it takes and returns."""
 
@@ -274,7 +273,6 @@ class _EntryCompiler(Compiler):
     library_class: type = _EntryLibrary
 
     def __init__(self, typing_context: Any, target_context: Any, library: Any, *rest: Any) -> None:
-        typing_context.resolve_function_type = partial(_resolve_once, typing_context)
         self._codegen = target_context.codegen()
         library_class: Any = self.library_class
         library = library_class(self._codegen, type(self).__name__)
@@ -301,12 +299,14 @@ class _EntryCompiler(Compiler):
             if codegen._engine.is_symbol_defined(name):  # a part has no address to write it to
                 set_env(name, environment)
 
-        codegen.set_env = set_env_of_entry
-        try:
-            with _library_class(codegen, _Part):
-                return super().compile_extra(func)  # type: ignore[no-untyped-call]
-        finally:
-            codegen.set_env = set_env
+        context = self.state.typingctx
+        with (
+            _replaced(codegen, "set_env", set_env_of_entry),
+            _replaced(codegen, "_library_class", _Part),
+            _replaced(NRTContext, "get_meminfos", _counted_parts),
+            _replaced(context, "resolve_function_type", partial(_resolve_once, context)),
+        ):
+            return super().compile_extra(func)  # type: ignore[no-untyped-call]
 
 
 class _KernelCompiler(_EntryCompiler):

@@ -180,6 +180,32 @@ def test_arrays_of_an_entry_are_freed(folder: Path) -> None:
     assert imported(folder, name="sixth.py", NUMBA_NRT_STATS="1") == ["6", "4.0", "200", "1"]
 
 
+def test_functions_of_others_are_compiled_as_ever(folder: Path) -> None:
+    """By the same process, which has compiled an entry: constants, tuples of several types, linked lists."""
+    user = folder / "seventh.py"
+    user.write_text(
+        "import numpy as np\nfrom numba import deferred_type, int64, literally, njit, optional\n"
+        "from numba.experimental import jitclass\nfrom numba.core.runtime import rtsys\n"
+        "from streams.compiled import entry\n"
+        "@entry('int64(int64)')\n"
+        "def value(x):\n    return x + 1\n"
+        "@njit\ndef pick(pair, n):\n    return pair[literally(n)]\n"
+        "node = deferred_type()\n"
+        "@jitclass([('data', int64), ('next', optional(node))])\n"
+        "class Node:\n"
+        "    def __init__(self, data, next):\n        self.data, self.next = data, next\n"
+        "node.define(Node.class_type.instance_type)\n"
+        "@njit\ndef chain(n):\n"
+        "    head = None\n"
+        "    for at in range(n):\n        head = Node(at, head)\n"
+        "    return head\n"
+        "head, total = chain(5), 0\n"
+        "while head is not None:\n    total, head = total + head.data, head.next\n"
+        "print(value(4), pick((3, 1.5), 1), total)\n"
+    )
+    assert imported(folder, name="seventh.py") == ["5", "1.5", "10"]
+
+
 def test_each_loop_is_compiled_by_one_process() -> None:
     shown = "print(*(name for name in sys.modules if name.startswith('streams.')))"
     loaded = [

@@ -118,8 +118,8 @@ for _name, _address in _nrt_python.c_helpers.items():  # compiled code allocates
 
 @contextmanager
 def _replaced(owner: Any, name: str, value: object) -> Iterator[None]:
-    """Let something of numba be another meanwhile. Not longer: a program may have numba compile functions that
-    are not ours."""
+    """Let something of numba be another meanwhile. Not longer: numba may have to compile functions that are
+    not ours."""
     usual = getattr(owner, name)
     setattr(owner, name, value)
     try:

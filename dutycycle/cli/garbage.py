@@ -11,9 +11,12 @@ from pathlib import Path
 
 _M_ARENA_MAX = -8
 _UNWRITTEN_LLVM = re.compile(
-    r"^(\w+)-(\w+) r.*/libllvmlite\..*\n(?:\w+:.*\n)*?Anonymous: +0 kB$", re.MULTILINE
+    rb"^(\w+)-(\w+) r-.*/libllvmlite\..*\n"
+    rb"(?:\w+:.*\n)*?Anonymous: +0 kB\n(?:\w+:.*\n)*?Swap: +0 kB$",
+    re.MULTILINE,
 )
-"""A mapping in Linux's ``smaps`` of LLVM's file of which no page was written to: where it begins and ends."""
+"""A mapping in Linux's ``smaps`` of LLVM's file that is only read, with no written page in memory or swapped
+out: where it begins and ends."""
 _YOUNG, _MIDDLE, _FULL = 5_000, 10, 140
 """Thresholds of Python's collector. A sample of eight GPUs makes some hundred objects that are gone with it:
 with Python's own 700 as the first threshold, looking for cycles among them is some 3 % of a replay. A full
@@ -53,7 +56,7 @@ def release_llvm() -> None:
     Systems other than Linux do not say which pages these are: they stay.
     """
     try:
-        mappings = Path("/proc/self/smaps").read_text()
+        mappings = Path("/proc/self/smaps").read_bytes()
     except OSError:
         return
     libc = ctypes.CDLL(None)

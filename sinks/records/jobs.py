@@ -44,7 +44,7 @@ from sinks.records.rows import (
 )
 from sinks.records.tables.columns import UtcTime
 from sinks.records.tables.schema import TABLES, usage_days, usage_hours
-from sinks.records.usage import cost_of_idle, energy_of_time
+from sinks.records.usage import cost_of_idle, energy_of_time, priced_time
 
 ORDERS = ("waste", "cost", "use", "newest", "longest", "memory")
 """What jobs can be sorted by: ``waste``: GPU time without a kernel, most first; ``cost``: GPU time in all;
@@ -64,7 +64,7 @@ GPU_TIME = (
 _jobs, _pods, _insights = (TABLES[name] for name in (JOB_TABLE, POD_TABLE, INSIGHT_TABLE))
 _priced = table(
     "usage_costs", column("hour", UtcTime), column("pod_uid", Text), column("gpu_s"), column("gpu_known_s"),
-    column("gpu_busy_s"), column("energy_j"), *(column(name) for name in COSTS),
+    column("gpu_busy_s"), *(column(name) for name in COSTS),
 )  # fmt: skip
 _SUFFIX = re.compile(r"[-.](?:(?=[a-z]*\d)[a-z0-9]{5}|[0-9][0-9.:_-]*)$")
 """What controllers and people put behind a job's name to tell its runs apart."""
@@ -412,9 +412,7 @@ def _read(connection: Connection, statement: Select[Any], span: _Span) -> list[M
     for."""
     rows = _mappings(connection, statement)
     uids = [row["job_uid"] for row in rows]
-    unpriced: dict[str, Any] = dict.fromkeys(
-        ("cost", "idle_cost", "energy_cost", "gpu_priced_s", "energy_known_s")
-    )
+    unpriced: dict[str, Any] = dict.fromkeys(("cost", "idle_cost", "gpu_priced_s", "energy_priced_s"))
     costs: dict[str, dict[str, Any]] = {}
     ledgers = (_priced, "hour", span), (usage_days, "day", _days_of(span))
     for ledger, at, of_time in ledgers if uids else ():
@@ -430,9 +428,7 @@ def _read(connection: Connection, statement: Select[Any], span: _Span) -> list[M
         of_jobs = (
             select(
                 _pods.c.job_uid, func.sum(cost).label("cost"), func.sum(idle_cost).label("idle_cost"),
-                func.sum(ledger.c.energy_cost).label("energy_cost"),
-                func.sum(case((ledger.c.gpu_cost.is_not(None), ledger.c.gpu_s))).label("gpu_priced_s"),
-                func.sum(energy_of_time(ledger.c)["energy_known_s"]).label("energy_known_s"),
+                *(func.sum(of).label(name) for name, of in priced_time(ledger.c).items()),
             )
             .select_from(_pods)
             .join(ledger, ledger.c.pod_uid == _pods.c.pod_uid)

@@ -42,9 +42,12 @@ _usage = table(
     column("pod", Text), column("job", Text), column("node", Text), column("gpu", Text),
     column("gpu_model", Text), *(column(name) for name in SUMS),
 )  # fmt: skip
-USAGE_SUMS = (*SUMS, "gpu_idle_cost", "gpu_priced_s", "energy_known_s", "energy_known_j")
+USAGE_SUMS = (
+    *SUMS, "gpu_idle_cost", "gpu_priced_s", "energy_priced_s", "energy_known_s", "energy_known_j",
+)  # fmt: skip
 """What is added up. ``gpu_idle_cost``: of the cost of GPU hours the part that was known to be idle.
-``gpu_priced_s``: the GPU time that has a price. ``energy_known_s``: that of which the energy is known,
+``gpu_priced_s``: the GPU time that has a price, ``energy_priced_s``: that whose energy has one.
+``energy_known_s``: that of which the energy is known,
 ``energy_known_j``: that energy, without what GPUs that a pod had took in a gap."""
 _NEGLIGIBLE = 0.005
 """Of GPU time: a counter tells nothing of a GPU's first tick."""
@@ -132,8 +135,8 @@ def usage(url: str, query: UsageQuery) -> list[Mapping[str, Any]]:
         groups = [_group(name, connection.dialect.name, query.namespaces) for name in query.by]
         sums = [func.sum(_usage.c[name]).label(name) for name in SUMS]
         sums.append(func.sum(cost_of_idle(_usage, _usage.c.gpu_idle_s)).label("gpu_idle_cost"))
-        sums.append(func.sum(case((_usage.c.gpu_cost.is_not(None), _usage.c.gpu_s))).label("gpu_priced_s"))
-        sums += [func.sum(of).label(name) for name, of in energy_of_time(_usage.c).items()]
+        of_time = priced_time(_usage.c) | energy_of_time(_usage.c)
+        sums += [func.sum(of).label(name) for name, of in of_time.items()]
         named = [group.label(f"by_{at}") for at, group in enumerate(groups)]
         days_end, start_ms = connection.scalar(select(rolled_up.c.until)), query.start_ms
         if days_end is not None and start_ms < unix_ms(days_end):
@@ -178,11 +181,19 @@ def energy_of_time(used: Any) -> dict[str, ColumnElement[Any]]:
     return {"energy_known_s": case((is_known, used.gpu_s)), "energy_known_j": case((is_known, used.energy_j))}
 
 
+def priced_time(used: Any) -> dict[str, ColumnElement[Any]]:
+    """Return the GPU time of a row of the ledger that has a price, and that whose energy has one; NULL of a
+    row without."""
+    return {
+        f"{what}_priced_s": case((used[f"{what}_cost"].is_not(None), used.gpu_s))
+        for what in ("gpu", "energy")
+    }
+
+
 def is_part(row: Mapping[str, Any], name: str) -> bool:
     """Tell whether ``energy_j`` or ``cost`` of a row is that of a part of its GPU time alone: of the rest no
     energy is known, or it has no price."""
-    known = ["energy_known_s"] if name == "energy_j" or row["energy_cost"] is not None else []
-    known += ["gpu_priced_s"] if name == "cost" else []
+    known = ("energy_known_s",) if name == "energy_j" else ("gpu_priced_s", "energy_priced_s")
     gpu_s = row["gpu_s"] or 0.0
     return any(0 < (row[of] or 0.0) < (1 - _NEGLIGIBLE) * gpu_s for of in known)
 

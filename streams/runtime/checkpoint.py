@@ -55,8 +55,8 @@ class CheckpointCoordinator:
     """Gives records to tasks, sends what follows, and commits. One per worker.
 
     ``early`` records since the last commit make the next one due; of twice as many no more are processed, so
-    that while the state topics take nothing, what is behind shows as lag. ``waiting_bytes`` of states are
-    stored before others of their checkpoint are made.
+    that while the state topics take nothing, what is behind shows as lag. A gradual commit stores
+    ``waiting_bytes`` of states before it makes others of their checkpoint.
     """
 
     def __init__(
@@ -242,7 +242,9 @@ class CheckpointCoordinator:
                     await asyncio.sleep(0)  # a state takes milliseconds, and windows that close would wait
                     if assignment != self._sequence.assignment:
                         return False
-                if checkpoint.waiting_bytes >= self._waiting_bytes and not await self._store(checkpoints):
+                # Each time takes a round trip or two: not at a revocation, of which others wait for the end.
+                is_enough = in_turns and checkpoint.waiting_bytes >= self._waiting_bytes
+                if is_enough and not await self._store(checkpoints):
                     return False
             self._outbox += task.close_idle(checkpoint)
         if not await self._store(checkpoints, complete=True):

@@ -43,7 +43,7 @@ class StreamsMetrics:
         metrics.read(RECORDS_USED, lambda: {(task.stage.source,): float(task.used) for task in tasks})
 
     def stored(self, task: StageTask, checkpoint: Checkpoint) -> None:
-        """Count a checkpoint that is on the broker."""
+        """Count the states of a checkpoint that have arrived on the broker since it was last asked."""
         records = [
             piece for write in checkpoint.writes for piece in (*write.packed.pieces, write.packed.head)
         ]

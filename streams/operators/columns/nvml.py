@@ -86,9 +86,9 @@ def _take_largest(high_cells: Floats, util_cells: Ints, highest: Floats) -> None
     """Put the largest utilization that a source has beside its mean where ``_take_means`` puts that of the
     driver's samples. ``util_cells``: of each GPU the cells of the mean and of the largest."""
     for gpu in range(len(util_cells)):
-        largest = high_cells[util_cells[gpu, 1]]
-        highest[gpu] = np.fmax(highest[gpu], largest)
-        high_cells[util_cells[gpu, 0]] = np.fmax(high_cells[util_cells[gpu, 0]], largest)
+        util_max = high_cells[util_cells[gpu, 1]]
+        highest[gpu] = np.fmax(highest[gpu], util_max)
+        high_cells[util_cells[gpu, 0]] = np.fmax(high_cells[util_cells[gpu, 0]], util_max)
 
 
 @kernel

@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from aiohttp import ClientSession
+from sqlalchemy import create_engine, text
 
 from dutycycle.compare.comparison import NamedRun, verdicts
 from dutycycle.contract.errors import DutycycleError
@@ -24,7 +26,7 @@ from dutycycle.web.about import address_of
 from dutycycle.web.server import WebPage
 from dutycycle.web.studies.recorded import recorded_run
 from sinks.records.jobs import JobQuery, read_jobs
-from sinks.records.prices import PriceList
+from sinks.records.prices import PriceList, set_prices
 from sinks.records.rollup import Retention
 from sinks.records.rows import rows_of
 from sinks.records.usage import is_part
@@ -133,6 +135,24 @@ def test_a_cost_that_lacks_energy_says_so_and_is_not_compared(
     assert ("cost" in run.measures, "energy_j" in run.measures) == (is_compared, False)
     [row] = read_jobs(records_url, JobQuery(since_ms=0)).rows
     assert is_part(row, "cost") is not is_compared
+
+
+def test_a_job_that_ran_before_energy_had_a_price_says_so(records_url: str) -> None:
+    write_run(records_url, "j1", START_MS, [0.5, 0.5])
+    later = datetime.fromtimestamp((START_MS + HOUR_MS) / 1000, UTC)
+    metered = GpuHour(pod_uid="p-j1", gpu="GPU-2", gpu_s=3600, known_s=0, busy_s=0, energy_j=0)
+    store = open_store(records_url)
+    for at_ms in (START_MS, START_MS + HOUR_MS):
+        hour = UsageHour(node="b", source="nvml", hour_ms=at_ms, ts_ms=at_ms, gpus=(metered,))
+        assert store.put(rows_of(hour)) == []
+    store.close()
+    with create_engine(records_url).begin() as connection:
+        connection.execute(text("DELETE FROM usage_hours WHERE node = 'a' AND gpu = 'GPU-2'"))
+        set_prices(connection, PriceList(gpu_hour=1.0))
+        set_prices(connection, PriceList(gpu_hour=1.0, kwh=2.0), later)
+    for since_ms, cost, is_of_part in ((0, 4.5, True), (START_MS + HOUR_MS, 2.5, False)):
+        [row] = read_jobs(records_url, JobQuery(since_ms=since_ms)).rows
+        assert (row["cost"], is_part(row, "cost")) == (pytest.approx(cost), is_of_part)
 
 
 async def test_jobs_whose_cost_lacks_energy_say_so_on_their_pages(tmp_path: Path) -> None:

@@ -78,12 +78,14 @@ def test_a_source_that_stalls_moves_neither_figures_nor_replicas(
     def figures() -> dict[str, str]:
         return values(kube.admin.request("GET", path))
 
-    def is_settled() -> bool:
-        names = [pod["metadata"]["name"] for pod in api.moment(150)]
-        return len(names) == api.replicas == 5 and figures() == dict.fromkeys(names, "30")
+    settled: dict[str, str] = {}
 
-    wait_until(is_settled, lambda: f"{figures()} of {[pod['metadata']['name'] for pod in api.pods()]}")
-    settled = figures()
+    def is_settled() -> bool:
+        settled.clear()
+        settled.update((pod["metadata"]["name"], "30") for pod in api.moment(150))
+        return len(settled) == api.replicas == 5 and figures() == settled
+
+    wait_until(is_settled, lambda: f"{figures()}, not {settled}")
     end_ms = round((time.time() - api.LAG_S) * 1000)
     uids = [pod["metadata"]["uid"] for pod in api.pods()]
     burst = {f"pod/{uid}": window(uid, end_ms, 60_000, gpu_util_pct=95) for uid in uids}

@@ -496,13 +496,18 @@ async def test_records_have_a_turn_after_each_state_unless_the_next_commit_is_du
     assert worker.port.broker.committed == {place(): 5}
 
 
-async def test_states_arrive_before_many_more_are_made() -> None:
+@pytest.mark.parametrize("is_gradual", [True, False])
+async def test_states_arrive_before_many_more_are_made_unless_others_wait(is_gradual: bool) -> None:
     worker = Worker(Broker(), waiting_bytes=1)
     await worker.take(*(record(n, 1, f"{n}") for n in range(3)))
-    await worker.coordinator.commit()
+    if is_gradual:
+        await worker.coordinator.commit_gradually(10, 0.0)
+    else:
+        await worker.coordinator.commit()
     kinds = [step.split(" ")[0] for step in worker.port.steps]
-    one = ["save-head", "arrived-head", "mirror"]
-    assert [kind for kind in kinds if kind in (*one, "acknowledge")] == [*one * 3, "acknowledge"]
+    steps = ("save-head", "arrived-head", "mirror")
+    in_order = [*steps * 3] if is_gradual else [step for step in steps for _ in range(3)]
+    assert [kind for kind in kinds if kind in (*steps, "acknowledge")] == [*in_order, "acknowledge"]
     assert metric_value(worker.telemetry, SNAPSHOTS, stage="toy") == 3
 
 

@@ -65,7 +65,7 @@ def works_unseen(values: Floats, tick_s: float) -> bool:
     draws more at one than at the other. Where ticks are finer, what moves is a health check or a screen, and
     utilization shows it. False where power is not known."""
     watts = _known(_recent(values, tick_s)[_POWER])
-    return bool(tick_s >= SPAN_S and watts.size and _moves(watts))
+    return bool(round(tick_s) >= SPAN_S and watts.size and _moves(watts))
 
 
 def _moves(watts: Floats) -> bool:

@@ -47,8 +47,8 @@ USAGE_SUMS = (
 )  # fmt: skip
 """What is added up. ``gpu_idle_cost``: of the cost of GPU hours the part that was known to be idle.
 ``gpu_priced_s``: the GPU time that has a price, ``energy_priced_s``: that whose energy has one.
-``energy_known_s``: that of which the energy is known,
-``energy_known_j``: that energy, without what GPUs that a pod had took in a gap."""
+``energy_known_s``: the GPU time of which the energy is known, ``energy_known_j``: that energy, without what
+GPUs that a pod had took in a gap."""
 _NEGLIGIBLE = 0.005
 """Of GPU time: a counter tells nothing of a GPU's first tick."""
 _OF_PODS = {"namespace": "namespace", "job": "job", "pod": "pod"}

@@ -9,7 +9,7 @@
 3. All outputs up to the checkpoint must have arrived before a state of it is sent. A state that survives a
    crash while its outputs do not would hide their loss, because its records are not applied again.
 4. Pieces of a state arrive before its head is sent. What is to be written anew after a recovery goes first.
-   Large states are made and sent some at a time, and mirrored when they have arrived.
+   A gradual commit makes, sends and mirrors many states some at a time.
 5. Clocks of partitions, and tombstones of keys that leave, are sent after all states.
 6. Only when all has arrived are the offsets acknowledged.
 
@@ -40,7 +40,7 @@ EARLY = 50_000
 _YIELD_EVERY = 16
 """After so many records of a batch the event loop has a turn: heartbeats and answers do not wait for all."""
 WAITING_BYTES = 1024 * 1024
-"""When states of so many bytes were made for a checkpoint they are sent, before others are made: those of a
+"""Of a gradual commit a stage has states of so many bytes at most that were made and not sent: those of a
 partition with many keys would all be in memory twice, as they are and as they were."""
 FLUSH_AT_ONCE = 16
 """The coalesced outputs of so many keys are made before records have a turn: in a few milliseconds."""

@@ -63,10 +63,10 @@ class Checkpoint:
     """By partition, when it began. After the states: a clock on the broker says that all states before it are
     there."""
     writes: list[StateWrite] = field(default_factory=list)
-    """States that were made and are not on the broker yet, of ``waiting_bytes``."""
+    """Holds states that were made and are not on the broker yet, of ``waiting_bytes``."""
     waiting_bytes: int = 0
     heads: dict[bytes, bytes] = field(default_factory=dict)
-    """Of all states, by key, on the broker or not."""
+    """Holds those of all its states, by key, on the broker or not."""
     gone: list[Tombstones] = field(default_factory=list)
     evicted: int = 0
     done: dict[int, int] = field(default_factory=dict)

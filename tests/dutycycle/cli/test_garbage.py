@@ -25,7 +25,7 @@ print(before_mb, resident_mb(), parse_assembly("define void @f() { ret void }").
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="no other system says which pages are resident")
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux alone says which pages are resident: run it there")
 def test_pages_of_llvm_are_given_back_and_come_again() -> None:
     done = subprocess.run(
         [sys.executable, "-c", MEASURED], env=environ(), check=True, capture_output=True, text=True

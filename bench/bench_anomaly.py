@@ -11,7 +11,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from bench.generators_anomalies import COUNTED, FAULTS, HURT, MINUTE_S, SHAPES, Floats, Job, job
+from bench.generators import Floats
+from bench.generators_anomalies import COUNTED, FAULTS, HURT, MINUTE_S, SHAPES, Job, job
 from streams.operators.cycles.scales import CycleScales
 from streams.operators.workload.anomalies.finder import AnomalyFinder
 from streams.operators.workload.anomalies.minute import GpuMinute, Minute
@@ -29,7 +30,7 @@ def periods(jobs: Sequence[Job]) -> Floats:
     rows, now = np.stack([one.seconds for one in jobs], axis=1), np.full(len(jobs), np.nan)
     for second in range(len(rows)):
         ts_ms = 1000 * (second + 1)
-        scales.update(ts_ms, rows[second], 1000)
+        scales.extend(np.array([ts_ms]), rows[[second]], 1000)
         if second % 10 == 9:
             for column, said in scales.changes(ts_ms):
                 others = (one.period_s for one in said.others or ())
@@ -74,11 +75,6 @@ class Told:
         """Minutes until one of ``kinds`` was told first; None if it was not in time."""
         found = [at - self.job.begins for at, kind in self.begun if kind in kinds and at >= self.job.begins]
         return found[0] if found and found[0] <= WITHIN else None
-
-    @property
-    def gpu_minutes(self) -> int:
-        """Without a fault."""
-        return self.job.begins * int(self.job.gpu_util.shape[1])
 
 
 def ours(one: Job, period_s: Floats, *, counters: bool = False) -> Told:

@@ -5,9 +5,9 @@
     python -m bench.bench_insight [--first 2000] [--seeds 6] [--out bench/out] [--only cycles] [--real FOLDER]
 
 Prints the tables, and writes ``insight.json`` with all their figures. With ``--real`` ours
-alone, on logs of real machines in that folder (``bench/insight/real.py`` says of what form); writes the first
+alone, on logs of real machines in that folder (``bench/insight/real.py`` says of what form), as the first
 tables of ``docs/insight.md``. What each log's replay says stays in ``bench/out/real`` until the code changes.
-With ``--changed``, instead, kinds of the same logs as other sources could have told them.
+With ``--changed``, instead, kinds of the same logs as other sources could have told them are printed.
 Nothing was tuned on seeds from 1000. Times are CPU times; they grow on a busy machine.
 """
 
@@ -32,6 +32,7 @@ from bench.insight import (
     tables_real,
 )
 from bench.insight.report import TableReport
+from bench.speed.figures import processor
 
 PAGE = Path(__file__).parents[1] / "docs/insight.md"
 
@@ -78,7 +79,7 @@ def run(seeds: range, out: Path, only: tuple[str, ...] = tuple(PARTS), thin: int
     out.mkdir(parents=True, exist_ok=True)
     report = TableReport()
     report.figures["run"] = {
-        "first": seeds.start, "seeds": len(seeds), "date": time.strftime("%Y-%m-%d"), "cpu": _cpu(),
+        "first": seeds.start, "seeds": len(seeds), "date": time.strftime("%Y-%m-%d"), "cpu": processor(),
         "python": platform.python_version(), "numpy": np.__version__,
     }  # fmt: skip
     print(*(f"{name} {value}" for name, value in report.figures["run"].items()), sep=", ")
@@ -88,16 +89,6 @@ def run(seeds: range, out: Path, only: tuple[str, ...] = tuple(PARTS), thin: int
         print(f"\n({name}: {time.process_time() - began:.0f} s of CPU)")
     report.write(out / "insight.json")
     return report
-
-
-def _cpu() -> str:
-    """The processor's name, as Linux knows it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.machine()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
 
 
 def main() -> None:
@@ -117,13 +108,10 @@ def main() -> None:
     parser.add_argument("--page", type=Path, default=PAGE, help="the page that their tables are written to")
     args = parser.parse_args()
     if args.real is not None:
-        report = TableReport()
         if args.changed:
-            changed.changed_logs(report, args.real, args.jobs)
+            changed.changed_logs(TableReport(), args.real, args.jobs)
         else:
-            tables_real.real_machines(report, args.real, args.out / "real", args.page, args.jobs)
-        args.out.mkdir(parents=True, exist_ok=True)
-        report.write(args.out / ("changed.json" if args.changed else "real.json"))
+            tables_real.real_machines(args.real, args.out / "real", args.page, args.jobs)
         return
     run(range(args.first, args.first + args.seeds), args.out, tuple(args.only or PARTS))
 

@@ -8,7 +8,7 @@ is right.
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bench.generators_jobs import KINDS, Pod
 from dutycycle.contract.records.parts import InsightPart
@@ -32,10 +32,11 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True, slots=True)
 class KindAnswer:
-    """What was told at one moment of a pod: ``kind`` unknown before anything was told. ``after_s``: since the
-    true kind began."""
+    """Holds what was told at a ``second`` of a pod: ``kind`` is unknown before anything was told.
+    ``after_s``: since the true kind began."""
 
     pod: Pod
+    second: int
     after_s: int
     truth: str
     kind: str
@@ -44,9 +45,9 @@ class KindAnswer:
     bottleneck_confidence: float
 
 
-def spans(one: Pod) -> Iterable[JoinedSpan]:
-    """The pod's spans, as its node would send them."""
-    matrix, split = one.matrix(), len(NVML_CHANNELS)
+def spans(pod: Pod) -> Iterable[JoinedSpan]:
+    """Give the pod's spans, as its node would send them."""
+    matrix, split = pod.matrix(), len(NVML_CHANNELS)
     for first in range(0, matrix.shape[1], SPAN_S):
         part = matrix[:, first : first + SPAN_S]
         start_ms = START_MS + first // SPAN_S * SPAN_MS
@@ -55,49 +56,48 @@ def spans(one: Pod) -> Iterable[JoinedSpan]:
             quantize("cgroup", part[split : split + len(CGROUP_CHANNELS)].T),
         )
         yield JoinedSpan(
-            InsightPart(uid="p", source="nvml", start_ms=start_ms, codes=codes_to_text(gpu.T), gpus=one.gpus),
+            InsightPart(uid="p", source="nvml", start_ms=start_ms, codes=codes_to_text(gpu.T), gpus=pod.gpus),
             InsightPart(uid="p", source="cgroup", start_ms=start_ms, codes=codes_to_text(cgroup.T)),
         )
 
 
-def watched(one: Pod) -> tuple[list[KindAnswer], int, int, float]:
-    """Answers by the minute, seconds to the first right one, records a pod, and microseconds a span."""
-    minutes, said = RecentMinutes(Prices()), []
-    found, told, spent = 10**9, 0, 0.0
-    for number, span in enumerate(spans(one), start=1):
+def watched(pod: Pod) -> tuple[list[KindAnswer], int, int, float]:
+    """Return answers by the minute, seconds to the first right one, records a pod, and microseconds a
+    span."""
+    minutes, answers = RecentMinutes(Prices()), []
+    first_right_s, records, spent = 10**9, 0, 0.0
+    for number, span in enumerate(spans(pod), start=1):
         began = time.process_time()
-        told += minutes.add(span) is not None
+        records += minutes.add(span) is not None
         spent += time.process_time() - began
-        now, second = minutes.debouncer.published, number * SPAN_S
-        place = int(one.kind[second - 1])
-        if place < 0:
+        published, second = minutes.debouncer.published, number * SPAN_S
+        if pod.kind[second - 1] < 0:
             continue
-        after_s = second - max(start for start in one.starts if start < second)
-        kind = now.kind if now is not None else UNKNOWN
-        if now is not None and kind == KINDS[place]:
-            found = min(found, after_s)
+        truth = KINDS[int(pod.kind[second - 1])]
+        after_s = second - max(start for start in pod.starts if start < second)
+        if published is not None and published.kind == truth:
+            first_right_s = min(first_right_s, after_s)
         if after_s >= 60 and after_s % 60 < SPAN_S:
-            said.append(_answer(one, after_s, KINDS[place], minutes))
-    return said, found, told, spent / number * 1e6
+            answer = KindAnswer(pod, second, after_s, truth, UNKNOWN, 0.0, UNKNOWN, 0.0)
+            if published is not None:
+                identity = Identity(uid="p", name="p", node="a", phase="Running", cpu_request=pod.cpu_request)
+                published = with_sizes(published, minutes.sizer.sizes, identity)
+                answer = replace(
+                    answer, kind=published.kind, confidence=published.confidence,
+                    bottleneck=published.bottleneck, bottleneck_confidence=published.bottleneck_confidence,
+                )  # fmt: skip
+            answers.append(answer)
+    return answers, first_right_s, records, spent / number * 1e6
 
 
-def _answer(one: Pod, after_s: int, truth: str, minutes: RecentMinutes) -> KindAnswer:
-    now = minutes.debouncer.published
-    if now is None:
-        return KindAnswer(one, after_s, truth, UNKNOWN, 0.0, UNKNOWN, 0.0)
-    who = Identity(uid="p", name="p", node="a", phase="Running", cpu_request=one.cpu_request)
-    now = with_sizes(now, minutes.sizer.sizes, who)
-    return KindAnswer(
-        one, after_s, truth, now.kind, now.confidence, now.bottleneck, now.bottleneck_confidence
-    )
-
-
-def f1_by_kind(said: Sequence[KindAnswer]) -> dict[str, float]:
-    """Harmonic mean of precision and recall, of the kinds that occur."""
+def f1_by_kind(answers: Sequence[KindAnswer]) -> dict[str, float]:
+    """Return the harmonic mean of precision and recall, of the kinds that occur."""
     scores = {}
     for kind in KINDS:
-        true, answered = (sum(getattr(one, name) == kind for one in said) for name in ("truth", "kind"))
-        both = sum(one.truth == one.kind == kind for one in said)
+        true, answered = (
+            sum(getattr(answer, name) == kind for answer in answers) for name in ("truth", "kind")
+        )
+        both = sum(answer.truth == answer.kind == kind for answer in answers)
         if true:
             scores[kind] = 2 * both / (true + answered)
     return scores

@@ -42,6 +42,11 @@ class Case:
         return np.asarray(50 + 20 * (clean + noise + slope * np.linspace(0, 1, self.length)))
 
 
+def log_uniform(rng: Rng, low: float, high: float) -> float:
+    """Draw a value whose logarithm is uniform."""
+    return float(np.exp(rng.uniform(np.log(low), np.log(high))))
+
+
 def _phase(rng: Rng, length: int, period: float) -> Floats:
     """Phase in cycles of every fine point, shape (length, FINE)."""
     moments = (np.arange(length * FINE) + 0.5) / FINE
@@ -245,7 +250,7 @@ def cyclic_cases(seeds: range, *, fractional: bool, kinds: Iterable[str] = tuple
             for snr in SNRS:
                 for trend in (False, True):
                     key = [seed, *kind.encode(), int(snr), int(trend), 77]
-                    period = float(np.exp(np.random.default_rng(key).uniform(np.log(4), np.log(120))))
+                    period = log_uniform(np.random.default_rng(key), 4, 120)
                     yield Case(kind, seed, period if fractional else float(round(period)), snr, trend)
 
 

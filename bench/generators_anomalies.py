@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy  # its signal is loaded when it is used
 
-Floats = npt.NDArray[np.float64]
-Rng = np.random.Generator
+from bench.generators import Floats, Rng, log_uniform
+
 HOURS = 8
 MINUTE_S = 60
 EARLIEST_S, LATEST_S = 7200, (HOURS - 2) * 3600
@@ -85,7 +85,7 @@ class JobDraft:
         self.cached = np.zeros(self.n, np.bool_)
         """Work in the caches on 32-bit floats: neither tensor cores nor memory have anything to do."""
         self.spin_power = rng.uniform(0.2, 0.38)
-        self.period = float(np.exp(rng.uniform(np.log(4), np.log(45))))
+        self.period = log_uniform(rng, 4, 45)
         self.duty = rng.uniform(0.6, 0.9)
         self.jitter = rng.uniform(0.002, 0.02)
 
@@ -152,7 +152,7 @@ def sweep(d: JobDraft) -> None:
     idle, ends = np.zeros(d.n, np.bool_), []
     while at < d.n:
         last = at + int(d.rng.uniform(1800, 9000))
-        periods[at:last] = np.exp(d.rng.uniform(np.log(3), np.log(40)))
+        periods[at:last] = log_uniform(d.rng, 3, 40)
         d.effort[at:last], d.mem[at:last] = d.rng.uniform(0.4, 1.0), d.rng.uniform(10, 95)
         gap = slice(last, last + int(d.rng.uniform(30, 240)))
         idle[gap] = True
@@ -170,7 +170,7 @@ def notebook(d: JobDraft) -> None:
     at = 0
     while at < d.n:
         at += int(d.rng.exponential(600))
-        last = at + int(np.exp(d.rng.uniform(np.log(5), np.log(1500))))
+        last = at + int(log_uniform(d.rng, 5, 1500))
         d.busy[at:last], d.effort[at:last] = d.rng.uniform(0.1, 1.0), d.rng.uniform(0.3, 0.95)
         at = last
 

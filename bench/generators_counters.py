@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bench.generators_jobs import Floats, Pod, Rng
+from bench.generators import Floats, Rng
+from bench.generators_jobs import Pod
 from bench.generators_jobs import pod as make_pod
 from dutycycle.contract.metering import FalseZeros
 from dutycycle.contract.records.samples import Gpu

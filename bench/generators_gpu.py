@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from bench.generators_jobs import SHAPES, Draft, Floats, Pod, Rng
+from bench.generators import Floats, Rng, log_uniform
+from bench.generators_jobs import SHAPES, Draft, Pod
 from streams.operators.workload.channels import CHANNEL_ROW, NVML_CHANNELS
 
 SECONDS = 1800
@@ -17,14 +18,16 @@ TICKS_S = (1, 1, 1, 1, 2, 2, 5, 10, 15, 30, 60)
 Shape = Callable[[Draft], None]
 
 
-def _log(rng: Rng, low: float, high: float) -> float:
-    return float(np.exp(rng.uniform(np.log(low), np.log(high))))
+def _work(d: Draft, begin: float, end: float, level: float) -> None:
+    """Add work at a level from one moment to another, of each second as much as lies between."""
+    seconds = np.arange(int(begin), min(int(end) + 1, d.n))
+    d.util[seconds] += level * (np.minimum(seconds + 1, end) - np.maximum(seconds, begin)).clip(0, 1)
 
 
 def _hold(d: Draft, kind: str) -> None:
     """Memory that is taken once, some power at work, and a kind."""
     rng = d.rng
-    d.mem[:] = _log(rng, 1.5, 98)
+    d.mem[:] = log_uniform(rng, 1.5, 98)
     d.effort[:] = rng.uniform(0.12, 1.0)
     d.copy_share[:] = rng.uniform(0.02, 0.75)
     d.label(0, d.n, kind)
@@ -34,7 +37,7 @@ def _starts_up(d: Draft) -> None:
     """Seconds to minutes before anything runs, while memory is not there yet and the GPU draws less; a log
     may begin later."""
     if d.rng.uniform() < 0.65:
-        begin = int(_log(d.rng, 4, 90))
+        begin = int(log_uniform(d.rng, 4, 90))
         d.util[:begin] = 0
         d.mem[:begin] = d.mem[begin] * np.linspace(0, 1, begin) ** d.rng.uniform(0.3, 3)
         idle_w = np.full(d.n, d.idle_w)
@@ -48,7 +51,10 @@ def _starts_up(d: Draft) -> None:
 def _pauses(d: Draft) -> None:
     """Logging, evaluation and checkpoints, each so often."""
     rng = d.rng
-    for chance, every, lasts in ((0.6, _log(rng, 8, 90), (0.5, 2)), (0.4, _log(rng, 100, 900), (3, 45))):
+    for chance, every, lasts in (
+        (0.6, log_uniform(rng, 8, 90), (0.5, 2)),
+        (0.4, log_uniform(rng, 100, 900), (3, 45)),
+    ):
         if rng.uniform() < chance:
             rest, at = rng.uniform(0, 0.8), rng.uniform(0, every)
             while at < d.n:
@@ -85,7 +91,7 @@ def offloaded(d: Draft) -> None:
     """Parameters live on the host: each step the GPU works shortly, and waits for the rest of it."""
     rng = d.rng
     _hold(d, "training")
-    period, share = _log(rng, 1.5, 25), rng.uniform(0.05, 0.6)
+    period, share = log_uniform(rng, 1.5, 25), rng.uniform(0.05, 0.6)
     lengths = np.maximum(
         period * (1 + rng.uniform(0.01, 0.12) * rng.normal(size=int(2 * d.n / period) + 9)), 0.5
     )
@@ -102,12 +108,11 @@ def starved(d: Draft) -> None:
     """Bursts of work between waits for data, each of another length."""
     rng = d.rng
     _hold(d, "training")
-    work_s, wait_s, wide = _log(rng, 0.5, 15), _log(rng, 1, 60), rng.uniform(0.1, 0.8)
+    work_s, wait_s, wide = log_uniform(rng, 0.5, 15), log_uniform(rng, 1, 60), rng.uniform(0.1, 0.8)
     level, at = rng.uniform(15, 100), rng.uniform(0, 20)
     while at < d.n:
         ends = at + work_s * np.exp(wide * rng.normal())
-        seconds = np.arange(int(at), min(int(ends) + 1, d.n))
-        d.util[seconds] += level * (np.minimum(seconds + 1, ends) - np.maximum(seconds, at)).clip(0, 1)
+        _work(d, at, ends, level)
         at = ends + wait_s * np.exp(wide * rng.normal())
     d.util *= 1 + 0.1 * d.noise(1.0)
     if rng.uniform() < 0.4:
@@ -126,13 +131,13 @@ def runs(d: Draft) -> None:
     rng, at = d.rng, 0.0
     d.label(0, d.n, "training")
     d.effort[:] = rng.uniform(0.12, 1.0)
-    held = _log(rng, 2, 95)
+    held = log_uniform(rng, 2, 95)
     while at < d.n:
-        ends, level = at + _log(rng, 30, 900), rng.uniform(5, 100)
+        ends, level = at + log_uniform(rng, 30, 900), rng.uniform(5, 100)
         where = slice(int(at), int(ends))
         d.util[where] = (level + d.noise(rng.uniform(0.5, 8), rng.uniform(0, 0.9)))[where]
         d.mem[where] = held * rng.uniform(0.8, 1.1)
-        rest = _log(rng, 3, 50)
+        rest = log_uniform(rng, 3, 50)
         if rng.uniform() < 0.3:
             d.mem[int(ends) : int(ends + rest)] = d.mem[int(ends) - 1 if ends < d.n else -1]
         at = ends + rest
@@ -143,8 +148,8 @@ def little(d: Draft) -> None:
     """A small model: an epoch each so many seconds, and little of the GPU at any time."""
     rng = d.rng
     _hold(d, "training")
-    d.mem[:] = _log(rng, 0.8, 15)
-    every, share, level = _log(rng, 8, 150), rng.uniform(0.3, 0.95), rng.uniform(6, 45)
+    d.mem[:] = log_uniform(rng, 0.8, 15)
+    every, share, level = log_uniform(rng, 8, 150), rng.uniform(0.3, 0.95), rng.uniform(6, 45)
     phase = (np.arange(d.n) / every + 0.02 * d.noise(1.0, 0.9)) % 1
     d.util[:] = np.where(phase < share, level, level * rng.uniform(0, 0.5)) * (1 + 0.12 * d.noise(1.0, 0.3))
     _starts_up(d)
@@ -159,8 +164,8 @@ def constant_load(d: Draft) -> None:
     d.effort[:] = rng.uniform(0.15, 0.6)
     at = rng.uniform(10, 200)
     while rng.uniform() < 0.97 and at < d.n:
-        d.util[int(at) : int(at + _log(rng, 2, 40))] *= rng.uniform(0, 0.3)
-        at += _log(rng, 30, 400)
+        d.util[int(at) : int(at + log_uniform(rng, 2, 40))] *= rng.uniform(0, 0.3)
+        at += log_uniform(rng, 30, 400)
     _starts_up(d)
 
 
@@ -169,13 +174,11 @@ def rare(d: Draft) -> None:
     rng = d.rng
     _hold(d, "inference")
     d.mem[:] = rng.uniform(15, 97)
-    gap_s, burst_s, level = _log(rng, 3, 40), _log(rng, 0.4, 6), rng.uniform(30, 100)
+    gap_s, burst_s, level = log_uniform(rng, 3, 40), log_uniform(rng, 0.4, 6), rng.uniform(30, 100)
     at = rng.exponential(gap_s)
     while at < d.n:
         ends = at + rng.exponential(burst_s) + 0.2
-        seconds = np.arange(int(at), min(int(ends) + 1, d.n))
-        high = min(level * rng.uniform(0.3, 1.2), 100)
-        d.util[seconds] += high * (np.minimum(seconds + 1, ends) - np.maximum(seconds, at)).clip(0, 1)
+        _work(d, at, ends, min(level * rng.uniform(0.3, 1.2), 100))
         at += rng.exponential(gap_s) * np.exp(0.5 * rng.normal())
     d.util = d.util.clip(0, 100)
     _starts_up(d)
@@ -189,13 +192,11 @@ def batches(d: Draft) -> None:
     d.mem[:] = rng.uniform(15, 97)
     d.copy_share[:] = rng.uniform(0.3, 0.85)
     d.effort[:] = rng.uniform(0.3, 1.0)
-    work_s, gap_s = _log(rng, 1, 8), _log(rng, 3, 25)
+    work_s, gap_s = log_uniform(rng, 1, 8), log_uniform(rng, 3, 25)
     at = rng.uniform(0, 20)
     while at < d.n:
         ends = at + work_s * np.exp(0.5 * rng.normal())
-        seconds = np.arange(int(at), min(int(ends) + 1, d.n))
-        level = min(rng.uniform(55, 130), 100)
-        d.util[seconds] += level * (np.minimum(seconds + 1, ends) - np.maximum(seconds, at)).clip(0, 1)
+        _work(d, at, ends, min(rng.uniform(55, 130), 100))
         at = ends + gap_s * np.exp(0.8 * rng.normal())
     d.util = d.util.clip(0, 100)
 
@@ -209,7 +210,7 @@ def decoding(d: Draft) -> None:
     d.util[:] = rng.uniform(35, 88) + d.noise(rng.uniform(0.8, 3), rng.uniform(0, 0.5))
     d.copy_share[:] = rng.uniform(0.2, 0.5)
     d.effort[:] = rng.uniform(0.2, 0.45)
-    warm = int(_log(rng, 5, 60))
+    warm = int(log_uniform(rng, 5, 60))
     d.util[:warm] *= rng.uniform(0.4, 0.9)
     _starts_up(d)
 
@@ -229,7 +230,7 @@ def loop(d: Draft) -> None:
     _hold(d, "unknown")
     d.gpus = 1
     d.util[:] = rng.choice((100.0, 100.0, rng.uniform(92, 100))) + d.noise(0.15)
-    begin = int(_log(rng, 1, 20))
+    begin = int(log_uniform(rng, 1, 20))
     d.util[:begin] = 0
 
 

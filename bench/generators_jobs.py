@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
+from bench.generators import Floats, Rng, log_uniform
 from streams.operators.workload.channels import CGROUP_CHANNELS, CHANNELS
 
-Floats = npt.NDArray[np.float64]
-Rng = np.random.Generator
+Bounds = tuple[float, float]
 SECONDS = 600
 KINDS = ("training", "inference", "loading", "idle", "interactive", "unknown")
 
@@ -131,10 +131,6 @@ class Draft:
         return Pod(shape, seed, values, self.kind, self.bottleneck, self.gpus, self.cpu_request, starts)
 
 
-def _log(rng: Rng, low: float, high: float) -> float:
-    return float(np.exp(rng.uniform(np.log(low), np.log(high))))
-
-
 def _train(d: Draft, first: int, last: int, level: float | None = None) -> slice:
     """The common part of training: a plateau, memory that is taken at once, a busy CPU, data from
     somewhere."""
@@ -143,20 +139,20 @@ def _train(d: Draft, first: int, last: int, level: float | None = None) -> slice
     d.util[where] = (top + d.noise(rng.uniform(0.5, 5), rng.choice((0.0, 0.6))))[where]
     since = np.maximum(np.arange(d.n) - first, 0)
     d.mem[where] = (rng.uniform(25, 96) * (1 - 0.4 * np.exp(-since / rng.uniform(1, 15))))[where]
-    d.cpu[where] = (_log(rng, 80, 1600) * np.exp(d.noise(rng.uniform(0.02, 0.2), 0.5)))[where]
+    d.cpu[where] = (log_uniform(rng, 80, 1600) * np.exp(d.noise(rng.uniform(0.02, 0.2), 0.5)))[where]
     source = rng.choice(("memory", "disk", "network"))
-    data = _log(rng, 200, 400_000) * np.exp(d.noise(rng.uniform(0.1, 0.6), rng.uniform(0, 0.8)))
+    data = log_uniform(rng, 200, 400_000) * np.exp(d.noise(rng.uniform(0.1, 0.6), rng.uniform(0, 0.8)))
     if source == "disk":
         d.read[where] = data[where]
     elif source == "network":
         d.rx[where] = data[where]
     if rng.uniform() < 0.4:  # gradients over the network
-        traffic = _log(rng, 2_000, 3_000_000) * np.exp(d.noise(0.2))
+        traffic = log_uniform(rng, 2_000, 3_000_000) * np.exp(d.noise(0.2))
         d.rx[where] += traffic[where]
         d.tx[where] += (traffic * rng.uniform(0.8, 1.2))[where]
     d.write[where] += d.few(rng.uniform(0.02, 0.2), 60)[where]
     if rng.uniform() < 0.25:  # metrics and profiles, all the time
-        d.write[where] += (_log(rng, 10, 2_000) * np.exp(d.noise(0.4, 0.5)))[where]
+        d.write[where] += (log_uniform(rng, 10, 2_000) * np.exp(d.noise(0.4, 0.5)))[where]
     d.label(first, last, "training")
     if rng.uniform() < 0.85:  # logging, metrics, shuffling: a dip each so many seconds
         _dips(d, where, rng.uniform(12, 90), rng.uniform(1, 3), rng.uniform(0.0, 0.7), jitter=0.03)
@@ -190,7 +186,7 @@ def steady(d: Draft) -> None:
 def cyclic(d: Draft) -> None:
     """Long steps, accumulated gradients: busy and less so, in turns."""
     where = _train(d, 0, d.n, d.rng.uniform(75, 100))
-    period = _log(d.rng, 4, 45)
+    period = log_uniform(d.rng, 4, 45)
     _dips(d, where, period, period * d.rng.uniform(0.15, 0.5), d.rng.uniform(0, 0.6), jitter=0.03)
 
 
@@ -204,7 +200,7 @@ def stalled(d: Draft) -> None:
     if rng.uniform() < 0.6:
         d.throttled[:] = rng.uniform(25, 60) + rng.uniform(20, 40) * depth
     else:  # the disk is slow: it is read while the GPU waits
-        d.read[:] = _log(rng, 60_000, 900_000) * (0.15 + depth) * np.exp(d.noise(0.15))
+        d.read[:] = log_uniform(rng, 60_000, 900_000) * (0.15 + depth) * np.exp(d.noise(0.15))
         d.cpu[:] *= 0.4
     d.bottleneck = "input"
 
@@ -213,7 +209,7 @@ def checkpoints(d: Draft) -> None:
     """Every few minutes all waits for a checkpoint to be written."""
     where = _train(d, 0, d.n)
     depth = _dips(d, where, d.rng.uniform(60, 240), d.rng.uniform(4, 25), 0.0, jitter=0.05)
-    d.write += depth * _log(d.rng, 50_000, 2_000_000)
+    d.write += depth * log_uniform(d.rng, 50_000, 2_000_000)
     d.cpu = np.where(depth > 0.5, 100 * d.rng.uniform(0.8, 1.5), d.cpu)
 
 
@@ -232,7 +228,7 @@ def communicates(d: Draft) -> None:
     _train(d, 0, d.n, rng.uniform(95, 100))
     d.effort[:] = rng.uniform(0.25, 0.42)
     d.copy_share[:] = rng.uniform(0.05, 0.25)
-    traffic = _log(rng, 600_000, 6_000_000) * np.exp(d.noise(0.1))
+    traffic = log_uniform(rng, 600_000, 6_000_000) * np.exp(d.noise(0.1))
     d.rx[:], d.tx[:] = traffic, traffic * rng.uniform(0.9, 1.1)
     d.bottleneck = "communication"
 
@@ -244,13 +240,14 @@ def _serve(d: Draft, first: int, last: int) -> None:
     d.label(first, last, "inference")
 
 
-def _requests(d: Draft, work: Floats, *, kb_in: float, kb_out: float, cpu: float) -> None:
-    """What serving ``work`` (0-1 by second) costs beside the GPU."""
+def _requests(d: Draft, work: Floats, *, kb_in: Bounds, kb_out: Bounds, cpu: Bounds) -> None:
+    """Add what serving ``work`` (0-1 by second) costs beside the GPU; levels are drawn from these ranges."""
     rng = d.rng
+    in_kb, out_kb, cpu_pct = (log_uniform(rng, *bounds) for bounds in (kb_in, kb_out, cpu))
     blur = np.exp(d.noise(rng.uniform(0.1, 0.5)))
-    d.rx += work * kb_in * blur
-    d.tx += work * kb_out * blur * np.exp(d.noise(0.2))
-    d.cpu += work * cpu * np.exp(d.noise(0.15))
+    d.rx += work * in_kb * blur
+    d.tx += work * out_kb * blur * np.exp(d.noise(0.2))
+    d.cpu += work * cpu_pct * np.exp(d.noise(0.15))
 
 
 def _queue(rng: Rng, rates: Floats, service_s: float) -> Floats:
@@ -278,10 +275,10 @@ def requests(d: Draft) -> None:
     """Independent requests; each is short."""
     rng = d.rng
     _serve(d, 0, d.n)
-    service_s = _log(rng, 0.01, 1.0)
+    service_s = log_uniform(rng, 0.01, 1.0)
     work = _queue(rng, _rates(d, rng.uniform(0.1, 0.75), service_s, swing=rng.uniform(0.1, 0.6)), service_s)
     d.util += work * rng.uniform(50, 100) * (1 + 0.05 * d.noise(1.0))
-    _requests(d, work, kb_in=_log(rng, 20, 20_000), kb_out=_log(rng, 10, 5_000), cpu=_log(rng, 15, 400))
+    _requests(d, work, kb_in=(20, 20_000), kb_out=(10, 5_000), cpu=(15, 400))
 
 
 def language(d: Draft) -> None:
@@ -289,13 +286,13 @@ def language(d: Draft) -> None:
     rng = d.rng
     _serve(d, 0, d.n)
     d.mem[:] = rng.uniform(60, 96)
-    service_s = _log(rng, 2, 20)
+    service_s = log_uniform(rng, 2, 20)
     on = (d.noise(1.0, rng.uniform(0.9, 0.98)) > rng.uniform(-1.2, 0.4)) + rng.uniform(0.02, 0.2)
     work = _queue(rng, np.asarray(on * rng.uniform(0.3, 1.0) / service_s), service_s)
     d.util += work * rng.uniform(85, 100) * (1 + 0.02 * d.noise(1.0))
     d.copy_share[:] = rng.uniform(0.45, 0.9)
     d.effort[:] = rng.uniform(0.4, 0.75)
-    _requests(d, work, kb_in=_log(rng, 5, 60), kb_out=_log(rng, 10, 200), cpu=_log(rng, 60, 160))
+    _requests(d, work, kb_in=(5, 60), kb_out=(10, 200), cpu=(60, 160))
     _before_work(d)
 
 
@@ -308,7 +305,7 @@ def saturated(d: Draft) -> None:
     d.util += work * 100
     d.copy_share[:] = rng.uniform(0.66, 0.95)
     d.effort[:] = rng.uniform(0.4, 0.8)
-    _requests(d, work, kb_in=_log(rng, 30, 400), kb_out=_log(rng, 60, 900), cpu=_log(rng, 90, 180))
+    _requests(d, work, kb_in=(30, 400), kb_out=(60, 900), cpu=(90, 180))
     d.bottleneck = "memory_bandwidth"
 
 
@@ -320,7 +317,7 @@ def traffic(d: Draft) -> None:
         rng.uniform(0.15, 0.7) * np.exp(d.noise(rng.uniform(0.08, 0.35), rng.uniform(0.3, 0.95))), 0, 1
     )
     d.util += work * 100 * (1 + 0.04 * d.noise(1.0))
-    _requests(d, work, kb_in=_log(rng, 200, 60_000), kb_out=_log(rng, 50, 20_000), cpu=_log(rng, 60, 900))
+    _requests(d, work, kb_in=(200, 60_000), kb_out=(50, 20_000), cpu=(60, 900))
 
 
 def download(d: Draft, then: Callable[[Draft], None] | None = None) -> None:
@@ -333,11 +330,11 @@ def download(d: Draft, then: Callable[[Draft], None] | None = None) -> None:
     fetch, place, since = slice(0, move), slice(move, end), np.arange(end)
     after_mem, after_mb = float(d.mem[end:].mean()), float(d.host_mb[end])
     _quiet(d, end)
-    speed = _log(rng, 15_000, 2_000_000)
+    speed = log_uniform(rng, 15_000, 2_000_000)
     d.rx[fetch] = (speed * np.exp(d.noise(0.25, 0.7)))[fetch]
     if rng.uniform() < 0.6:
         d.write[fetch] += 0.9 * d.rx[fetch]
-    d.read[place] = (_log(rng, 80_000, 3_000_000) * np.exp(d.noise(0.3, 0.5)))[place]
+    d.read[place] = (log_uniform(rng, 80_000, 3_000_000) * np.exp(d.noise(0.3, 0.5)))[place]
     d.cpu[:end] = (rng.uniform(30, 180) * np.exp(d.noise(0.15, 0.5)))[:end]
     d.mem[:end] = np.clip(1 + (after_mem - 1) * (since - move) / (end - move), 0.5, 100)
     d.host_mb[:end] = after_mb * np.clip(0.1 + 0.9 * since / end, 0, 1)
@@ -353,7 +350,9 @@ def shards(d: Draft) -> None:
     shard = rng.uniform(4, 30)
     phase = np.arange(end) / shard % 1
     source = d.read if rng.uniform() < 0.6 else d.rx
-    source[:end] = np.where(phase < 0.75, _log(rng, 60_000, 2_000_000), 500) * np.exp(d.noise(0.2))[:end]
+    source[:end] = (
+        np.where(phase < 0.75, log_uniform(rng, 60_000, 2_000_000), 500) * np.exp(d.noise(0.2))[:end]
+    )
     steps = np.floor(np.arange(end) / shard + 0.2) * shard / end
     d.mem[:end] = np.clip(1 + (after_mem - 1) * steps, 0.5, 100)
     d.cpu[:end] = (rng.uniform(60, 130) * np.exp(d.noise(0.1)))[:end]
@@ -397,13 +396,13 @@ def ends(d: Draft) -> None:
 
 def notebook(d: Draft) -> None:
     """A person: a cell now and then, each something else; memory stays where the last cell left it."""
-    _person(d, think_s=_log(d.rng, 12, 60), run_s=_log(d.rng, 2, 15), spread=0.8, same=False)
+    _person(d, think_s=log_uniform(d.rng, 12, 60), run_s=log_uniform(d.rng, 2, 15), spread=0.8, same=False)
 
 
 def _person(d: Draft, *, think_s: float, run_s: float, spread: float, same: bool) -> None:
     rng, at, first = d.rng, d.rng.uniform(3, 25), -1
     mem = rng.uniform(0.5, 8)
-    level, data_kb = rng.uniform(15, 100), _log(rng, 500, 200_000)
+    level, data_kb = rng.uniform(15, 100), log_uniform(rng, 500, 200_000)
     if rng.uniform() < 0.25:
         d.write += d.few(0.05, 400)
     d.mem[:] = mem
@@ -437,13 +436,13 @@ def offline(d: Draft) -> None:
     _serve(d, 0, d.n)
     work = np.clip(rng.uniform(0.6, 1.0) + d.noise(rng.uniform(0.01, 0.1), rng.uniform(0, 0.8)), 0.1, 1)
     d.util += 100 * work
-    d.cpu[:] = _log(rng, 90, 900) * np.exp(d.noise(0.1, 0.5))
-    data = _log(rng, 500, 300_000) * np.exp(d.noise(0.3, 0.3))
+    d.cpu[:] = log_uniform(rng, 90, 900) * np.exp(d.noise(0.1, 0.5))
+    data = log_uniform(rng, 500, 300_000) * np.exp(d.noise(0.3, 0.3))
     if rng.uniform() < 0.5:
         d.read += data
     else:
         d.rx += data
-    results = _log(rng, 100, 30_000) * np.exp(d.noise(0.4, 0.3))
+    results = log_uniform(rng, 100, 30_000) * np.exp(d.noise(0.4, 0.3))
     if rng.uniform() < 0.4:  # written when a buffer is full
         every = rng.uniform(8, 40)
         results = np.where(np.arange(d.n) % every < 1.5, results * every, 0)
@@ -456,9 +455,9 @@ def wandering(d: Draft) -> None:
     rng = d.rng
     d.util[:] = np.clip(rng.uniform(20, 80) + rng.normal(size=d.n).cumsum() * rng.uniform(1, 6), 2, 100)
     d.mem[:] = np.clip(rng.uniform(20, 70) + rng.normal(size=d.n).cumsum() * 0.3, 1, 99)
-    d.cpu[:] = np.clip(_log(rng, 20, 900) * np.exp(d.noise(0.6, 0.97)), 1, None)
-    d.read[:] = _log(rng, 10, 50_000) * np.exp(d.noise(1.5, 0.9))
-    d.write[:] += _log(rng, 10, 50_000) * np.exp(d.noise(1.5, 0.9))
+    d.cpu[:] = np.clip(log_uniform(rng, 20, 900) * np.exp(d.noise(0.6, 0.97)), 1, None)
+    d.read[:] = log_uniform(rng, 10, 50_000) * np.exp(d.noise(1.5, 0.9))
+    d.write[:] += log_uniform(rng, 10, 50_000) * np.exp(d.noise(1.5, 0.9))
     d.label(0, d.n, "unknown")
 
 
@@ -475,7 +474,7 @@ def small(d: Draft) -> None:
 def curriculum(d: Draft) -> None:
     """Steps that become longer as sequences grow."""
     where = _train(d, 0, d.n, d.rng.uniform(80, 100))
-    period = _log(d.rng, 4, 15)
+    period = log_uniform(d.rng, 4, 15)
     for part in np.array_split(np.arange(d.n), 5):
         piece = slice(int(part[0]), int(part[-1]) + 1)
         _dips(d, piece, period, 0.3 * period, d.rng.uniform(0, 0.5), jitter=0.03)
@@ -488,7 +487,7 @@ def epochs(d: Draft) -> None:
     where = _train(d, 0, d.n, d.rng.uniform(75, 100))
     period = d.rng.uniform(40, 110)
     depth = _dips(d, where, period, d.rng.uniform(4, 12), d.rng.uniform(0, 0.2), jitter=0.04)
-    d.write += np.where(depth > 0.8, _log(d.rng, 5_000, 200_000), 0)
+    d.write += np.where(depth > 0.8, log_uniform(d.rng, 5_000, 200_000), 0)
     ramp = (np.arange(d.n) % period) / period
     d.util *= 0.9 + 0.1 * np.minimum(ramp * 5, 1)
 
@@ -499,13 +498,13 @@ def tenants(d: Draft) -> None:
     _serve(d, 0, d.n)
     total = np.zeros(d.n)
     for _ in range(int(rng.integers(2, 5))):
-        service_s = _log(rng, 0.02, 0.5)
+        service_s = log_uniform(rng, 0.02, 0.5)
         total += _queue(
             rng, _rates(d, rng.uniform(0.05, 0.3), service_s, swing=0.4), service_s
         ) * rng.uniform(0.3, 1)
     work = np.clip(total, 0, 1)
     d.util += 100 * work
-    _requests(d, work, kb_in=_log(rng, 50, 10_000), kb_out=_log(rng, 30, 5_000), cpu=_log(rng, 40, 400))
+    _requests(d, work, kb_in=(50, 10_000), kb_out=(30, 5_000), cpu=(40, 400))
     d.effort[:] = np.nan
 
 
@@ -513,13 +512,13 @@ def spikes(d: Draft) -> None:
     """Mostly a little traffic; a few times in ten minutes a rush that fills the queue."""
     rng = d.rng
     _serve(d, 0, d.n)
-    service_s = _log(rng, 0.1, 2)
+    service_s = log_uniform(rng, 0.1, 2)
     rush = np.zeros(d.n)
     for at in rng.uniform(0, d.n, int(rng.integers(2, 6))):
         rush[int(at) : int(at + rng.uniform(15, 60))] = rng.uniform(0.6, 1.3)
     work = _queue(rng, np.asarray((rng.uniform(0.05, 0.25) + rush) / service_s), service_s)
     d.util += work * rng.uniform(60, 100)
-    _requests(d, work, kb_in=_log(rng, 20, 5_000), kb_out=_log(rng, 20, 3_000), cpu=_log(rng, 30, 300))
+    _requests(d, work, kb_in=(20, 5_000), kb_out=(20, 3_000), cpu=(30, 300))
     _before_work(d)
 
 
@@ -530,7 +529,7 @@ def slow_disk(d: Draft) -> None:
     after_mem = float(d.mem[end:].mean())
     _quiet(d, end)
     since = np.arange(end)
-    d.read[:end] = (_log(rng, 40_000, 250_000) * np.exp(d.noise(0.3, 0.8)))[:end]
+    d.read[:end] = (log_uniform(rng, 40_000, 250_000) * np.exp(d.noise(0.3, 0.8)))[:end]
     d.cpu[:end] = (rng.uniform(85, 110) * np.exp(d.noise(0.05)))[:end]
     d.mem[:end] = 1 + (after_mem - 1) * since / end
     d.util[:end] = (rng.uniform(size=end) < 0.15) * rng.uniform(2, 20, end)
@@ -549,7 +548,7 @@ def probed(d: Draft) -> None:
 
 def debugging(d: Draft) -> None:
     """The same short script, again and again, with thoughts in between; memory comes and goes with it."""
-    _person(d, think_s=_log(d.rng, 15, 50), run_s=_log(d.rng, 3, 10), spread=0.4, same=True)
+    _person(d, think_s=log_uniform(d.rng, 15, 50), run_s=log_uniform(d.rng, 3, 10), spread=0.4, same=True)
     d.mem = np.where(d.util > 0, d.rng.uniform(8, 40), d.rng.uniform(0.3, 1))
 
 
@@ -569,7 +568,7 @@ def simulation(d: Draft) -> None:
     d.mem[:] = rng.uniform(5, 70)
     d.cpu[:] = rng.uniform(95, 110)
     every = rng.uniform(60, 200)
-    d.write += np.where(np.arange(d.n) % every < 3, _log(rng, 10_000, 500_000), 0)
+    d.write += np.where(np.arange(d.n) % every < 3, log_uniform(rng, 10_000, 500_000), 0)
     d.label(0, d.n, "unknown")
 
 
@@ -635,7 +634,7 @@ def tiny(d: Draft) -> None:
     d.mem[:] = rng.uniform(3, 22)
     work = np.clip(rng.uniform(0.04, 0.16) * np.exp(d.noise(0.3, 0.5)), 0.01, 0.3)
     d.util += 100 * work
-    _requests(d, work, kb_in=_log(rng, 200, 20_000), kb_out=_log(rng, 50, 10_000), cpu=_log(rng, 60, 300))
+    _requests(d, work, kb_in=(200, 20_000), kb_out=(50, 10_000), cpu=(60, 300))
     d.bottleneck = "over_provisioned"
 
 

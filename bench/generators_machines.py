@@ -22,20 +22,8 @@ STILL = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
-    """A job that runs from ``begin`` to ``end`` (s) on some GPUs. ``kind`` says how; see ``KINDS``."""
-
-    kind: str
-    seed: int
-
-    def made(self) -> "Run":
-        """What it does."""
-        return KINDS[self.kind](np.random.default_rng([self.seed, *self.kind.encode(), 21]))
-
-
-@dataclass(frozen=True, slots=True)
 class Run:
-    """What is logged of a machine.
+    """Holds what is logged of a machine; its kind, see ``KINDS``, says how it runs.
 
     ``series``, shape (seconds, series): the ``METRICS`` of each GPU in turn. ``bursts``, shape (seconds,
     GPUs, samples): the driver's own samples of utilization. The job runs between the seconds ``begin`` and
@@ -237,3 +225,8 @@ KINDS: dict[str, Callable[[Rng], Run]] = {
     "slow_with_texture": slow_with_texture, "steps_with_checkpoints": steps_with_checkpoints,
     "two_rhythms": two_rhythms, "wandering": wandering,
 }  # fmt: skip
+
+
+def machine_run(kind: str, seed: int) -> Run:
+    """Make the run of a kind and seed."""
+    return KINDS[kind](np.random.default_rng([seed, *kind.encode(), 21]))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bench.generators import SHAPES, Floats, Rng
+from bench.generators import SHAPES, Floats, Rng, log_uniform
 
 HORIZONS_S = (1, 10, 30, 300)
 LENGTH = 1800
@@ -37,7 +37,7 @@ def _of_clean(clean: Floats, scatter: Floats, kind: str, what: str) -> Known:
 def cyclic_series(kind: str, seed: int, snr: float, *, trend: bool) -> Known:
     """A shape of 4-120 samples' period, with noise and perhaps a slope."""
     rng = np.random.default_rng([seed, *kind.encode(), int(snr * 10), int(trend), 91])
-    period = float(np.exp(rng.uniform(np.log(4), np.log(120))))
+    period = log_uniform(rng, 4, 120)
     clean = SHAPES[kind](rng, LENGTH + HORIZONS_S[-1], period)
     noise = rng.normal(size=LENGTH) * clean.std() / np.sqrt(snr)
     slope = rng.choice((-1, 1)) * rng.uniform(2, 4) * clean.std() / LENGTH if trend else 0.0

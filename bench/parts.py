@@ -26,8 +26,7 @@ from dutycycle.contract.settings.load import load
 from dutycycle.contract.topics import DEFAULT_PREFIX
 from dutycycle.traces.samples import TraceSamples
 from streams.local import LocalPipeline
-from streams.operators.columns.cgroup import CgroupReader
-from streams.operators.columns.nvml import NvmlReader
+from streams.operators.columns.template import TickReader
 from streams.operators.cycles.scales import CycleScales
 from streams.operators.node import operator as node_operator
 from streams.operators.node import records
@@ -51,7 +50,7 @@ from streams.runtime.keyed_operator import KeyedOperator
 from streams.topology import stages
 
 PARTS: dict[str, list[Any]] = {
-    "columns": [NvmlReader, CgroupReader],
+    "columns": [TickReader],
     "timeline": [Timeline],
     "windows": [WindowBank],
     "peaks": [PeakTally],

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from dutycycle.contract.codec import encode
+from dutycycle.contract.log import ProducerRecord
 from dutycycle.contract.records.health import GpuEvent
 from dutycycle.contract.records.processes import ProcessSample
 from dutycycle.contract.records.samples import CgroupSample, CudaSample, NvmlSample
@@ -34,21 +35,11 @@ class Tick:
         }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outgoing:
-    """Holds a record on its way to Kafka. ``topic`` is without prefix; ``payload`` None is a tombstone."""
-
-    topic: str
-    key: str
-    payload: bytes | None
-    ts_ms: int
-
-
 def of_node(
     topic: str, record: NvmlSample | CgroupSample | CudaSample | ProcessSample | GpuEvent
-) -> Outgoing:
+) -> ProducerRecord:
     """Return what a node's record is published as."""
-    return Outgoing(topic=topic, key=record.node, payload=encode(record), ts_ms=record.ts_ms)
+    return ProducerRecord(topic=topic, key=record.node, value=encode(record), ts_ms=record.ts_ms)
 
 
 class Collector(Protocol):
@@ -56,7 +47,7 @@ class Collector(Protocol):
 
     name: str
 
-    def collect(self, tick: Tick) -> Sequence[Outgoing]:
+    def collect(self, tick: Tick) -> Sequence[ProducerRecord]:
         """Measure, now. An empty answer is no failure. An exception is counted; the others go on."""
         ...
 

@@ -4,6 +4,8 @@ import os
 import resource
 from pathlib import Path
 
+from dutycycle.contract.units import MAX_INTEGER
+
 _SMALL = 4096
 _ENOUGH = 16_384
 _HUGE = 1_048_576
@@ -101,13 +103,14 @@ def read_small(path: str) -> bytes:
         os.close(fd)
 
 
-def number_in(text: bytes | None) -> int | None:
+def number_in(text: bytes | str | None) -> int | None:
     """Return the one number that a file says; None when it is not there or says something else, such as
-    "max"."""
+    "max", and for what no counter of the kernel's is: less than 0, or more than a record may carry."""
     try:
-        return int(text or b"")
+        number = int(text or b"")
     except ValueError:
         return None
+    return number if 0 <= number <= MAX_INTEGER else None
 
 
 def field_of(text: bytes, name: bytes) -> int | None:
@@ -121,7 +124,4 @@ def field_of(text: bytes, name: bytes) -> int | None:
             return None
     begin = at + len(line)
     end = text.find(b"\n", begin)
-    try:
-        return int(text[begin:end] if end >= 0 else text[begin:])
-    except ValueError:
-        return None
+    return number_in(text[begin:end] if end >= 0 else text[begin:])

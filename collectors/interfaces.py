@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
+from collectors.files import number_in
+
 _MEGABIT = 1_000_000 // 8  # sysfs has the speed in megabits a second
 
 # Their bytes pass another interface beside them, or never leave the machine or pod.
@@ -24,7 +26,9 @@ def interface_bytes(text: str) -> dict[str, tuple[int, int]]:
     for line in text.splitlines():
         name, colon, rest = line.rpartition(":")
         if colon and len(fields := rest.split(None, 9)) == 10:
-            bytes_by_name[name.strip()] = (int(fields[0]), int(fields[8]))
+            received, sent = number_in(fields[0]), number_in(fields[8])
+            if received is not None and sent is not None:
+                bytes_by_name[name.strip()] = received, sent
     return bytes_by_name
 
 

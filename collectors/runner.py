@@ -8,8 +8,9 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from collectors.base import Collector, Outgoing, Tick
+from collectors.base import Collector, Tick
 from collectors.metrics import CollectorMetrics
+from dutycycle.contract.log import ProducerRecord
 from dutycycle.telemetry.events import COLLECTOR_FAILED, TICK_LATE, Telemetry
 
 _LEAST_BOUND_S = 5.0
@@ -18,7 +19,7 @@ TURN_S = 0.05
 """Collectors measure a tick one after the other, in their order: side by side, each waits for the interpreter
 at each of hundreds of small reads, which costs a fifth more CPU time. One that takes longer than this is not
 waited for."""
-_Outcome = Sequence[Outgoing] | Exception
+_Outcome = Sequence[ProducerRecord] | Exception
 _Answer = Callable[[Any, Tick, _Outcome], None]
 
 
@@ -143,7 +144,7 @@ class Runner:
     def __init__(
         self,
         collectors: Sequence[Collector],
-        publish: Callable[[Sequence[Outgoing]], None],
+        publish: Callable[[Sequence[ProducerRecord]], None],
         telemetry: Telemetry,
         *,
         node: str,
@@ -231,7 +232,7 @@ class Runner:
             answers, self._answers = self._answers, []
             if not self._awaited and self._turn is not None:
                 self._turn.cancel()
-        records: list[Outgoing] = []
+        records: list[ProducerRecord] = []
         for thread, tick, outcome, at_s in answers:
             thread.busy_with = None
             if isinstance(outcome, Exception):

@@ -64,7 +64,11 @@ def records() -> dict[str, type]:
     """Every record that the page has to describe, by its name."""
     modules = (samples, processes, health, pods, derived, hours, insights, models, deadletter)
     every = [value for module in modules for value in vars(module).values() if isinstance(value, type)]
-    return {one.__name__: one for one in every if issubclass(one, RecordBase) and one.__struct_fields__}
+    return {
+        record.__name__: record
+        for record in every
+        if issubclass(record, RecordBase) and record.__module__ != RecordBase.__module__
+    }
 
 
 def _filled(what: str, name: str | None) -> str:

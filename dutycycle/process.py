@@ -109,6 +109,11 @@ def stop_on_signals() -> "asyncio.Event":
     return stop
 
 
+def print_remark(line: object) -> None:
+    """Print a line for people on stderr, at once: beside what a command, or what it runs, itself writes."""
+    print(line, file=sys.stderr, flush=True)  # noqa: T201
+
+
 def _leave_interrupted() -> NoReturn:
     os.write(2, b"dutycycle: interrupted\n")
     os._exit(1)

@@ -1,16 +1,71 @@
-"""Tells how far a long command is: the share that is done, the rate, and the time that is left."""
+"""Tells on the last line of a terminal how it goes: of a long command the share that is done, the rate, and
+the time that is left."""
 
+import os
+import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Protocol, Self, TextIO, TypeVar
 
-from dutycycle.status_line import StatusLine
 from dutycycle.words import rounded_duration
 
 _QUIET_S = 2.0
 _EVERY_S = 0.2
 _WIDTH = 30
 _Item = TypeVar("_Item", covariant=True)
+
+
+class StatusLine:
+    """Writes to ``out``, by default stderr. What is no terminal gets whole lines alone.
+
+    ``quiet_s``: what takes no longer is not shown at all; ``every_s``: between two texts.
+    """
+
+    def __init__(
+        self, out: TextIO | None = None, *, quiet_s: float = 0.0, every_s: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        self._out = out or sys.stderr
+        self._clock = clock
+        self._every_s = every_s
+        self._due_s = clock() + quiet_s
+        self._shown = False
+        self.is_terminal = self._out.isatty()
+
+    def put(self, text: str | Callable[[], str]) -> None:
+        """Put ``text`` in place of what was shown, as far as there is room. A function is called if due."""
+        if not self.is_terminal or (now_s := self._clock()) < self._due_s:
+            return
+        self._due_s = now_s + self._every_s
+        self._shown = True
+        shown = text if isinstance(text, str) else text()
+        room = None  # how many letters do not wrap, as far as that is known
+        with suppress(OSError):
+            if columns := os.get_terminal_size(self._out.fileno()).columns:
+                room = columns - 1
+        self._write(f"\r{shown[:room]}\033[K")
+
+    def print_line(self, text: str) -> None:
+        """Write a line that stays."""
+        self.clear()
+        self._write(f"{text}\n")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Make place: somebody else writes a line."""
+        if self._shown:
+            self._shown = False
+            self._write("\r\033[K")
+
+    def _write(self, text: str) -> None:
+        self._out.write(text)
+        self._out.flush()
 
 
 class Tracked(Protocol[_Item]):
@@ -25,7 +80,7 @@ class Tracked(Protocol[_Item]):
     def __iter__(self) -> Iterator[_Item]: ...
 
 
-class Progress:
+class Progress(StatusLine):
     """Shows progress on the last line of a terminal, from the third second on; elsewhere nothing.
 
     ``unit``: what is counted, such as ``samples``. ``whole``: what ``done`` is in the end, such as a size in
@@ -36,27 +91,16 @@ class Progress:
         self, unit: str, whole: float | None = None, *, quiet: bool = False, out: TextIO | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
+        super().__init__(out, quiet_s=_QUIET_S, every_s=_EVERY_S, clock=clock)
         self._unit, self.whole = unit, whole
-        self._clock = clock
-        self._status = StatusLine(out, quiet_s=_QUIET_S, every_s=_EVERY_S, clock=clock)
-        self._shows = self._status.is_terminal and not quiet
+        self._shows = self.is_terminal and not quiet
         self._began: tuple[float, float, int] | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.clear()
-
-    def clear(self) -> None:
-        """Take away what is shown."""
-        self._status.clear()
 
     def show(self, done: float, count: int, note: str = "") -> None:
         """Show that so much is done, with ``count`` units; ``note`` stands before them."""
         if self._shows:
             self._began = self._began or (self._clock(), done, count)
-            self._status.show(lambda: self._text(done, count, note))
+            self.put(lambda: self._text(done, count, note))
 
     def track(self, items: Tracked[_Item]) -> Iterator[_Item]:
         """Give out ``items``, and show how far that is."""
@@ -66,12 +110,8 @@ class Progress:
         self.whole = items.size
         self._began = self._clock(), items.position(), 0
         for count, item in enumerate(items, 1):
-            self._status.show(lambda count=count: self._text(items.position(), count, ""))  # type: ignore[misc]
+            self.put(lambda count=count: self._text(items.position(), count, ""))  # type: ignore[misc]
             yield item
-
-    def say(self, text: str) -> None:
-        """Print a line that stays."""
-        self._status.line(text)
 
     def _text(self, done: float, count: int, note: str) -> str:
         began_s, began, before = self._began or (self._clock(), done, count)

@@ -13,7 +13,8 @@ import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 from river import anomaly, preprocessing, stats, time_series
 
-from bench.generators_anomalies import Floats, Job
+from bench.generators import Floats
+from bench.generators_anomalies import Job
 
 _holt_winters: Any = time_series.HoltWinters
 NEEDED = 6
@@ -39,11 +40,6 @@ def figures(one: Job, period_s: Floats) -> Floats:
     rows[:, 4] = one.power_pct - one.util
     rows[:, 5] = np.where(one.util >= 90, 100 - one.power_pct - 10 * one.util_spread, np.nan)
     return rows
-
-
-def thresholds(one: Job, period_s: Floats) -> Floats:
-    """The figures themselves."""
-    return figures(one, period_s)
 
 
 def own_past(one: Job, period_s: Floats) -> Floats:
@@ -112,7 +108,7 @@ def _vectors() -> Any:
 
 
 PEERS: dict[str, Callable[[Job, Floats], Floats]] = {
-    "thresholds": thresholds,
+    "thresholds": figures,
     "own past, deviations": own_past,
     "QuantileFilter on forecast errors (River)": quantile_filter,
     "HalfSpaceTrees (River)": _all_at_once(_trees),

@@ -8,7 +8,8 @@ from functools import partial
 import numpy as np
 
 from bench.bench_anomaly import Told, counted, made, ours
-from bench.generators_anomalies import COUNTED, FAULTS, Floats, Job
+from bench.generators import Floats
+from bench.generators_anomalies import COUNTED, FAULTS, Job
 from bench.insight.peers_anomaly import PEERS, begun, limits_for
 from bench.insight.report import Cell, TableReport
 

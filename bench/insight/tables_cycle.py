@@ -1,4 +1,8 @@
-"""How well cycles are found: ours beside its peers on the same cases, and how fast ours is."""
+"""How well cycles are found: ours beside its peers on the same cases, and how fast ours is.
+
+A period within 5 % of the true one is a hit: jitter alone moves the mean period of five bursts by 2 %. A
+wrong period is a false alarm and a miss at once. Ours was tuned on seeds 0-99.
+"""
 
 import itertools
 import time
@@ -7,14 +11,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bench.bench_cycle import CycleAnswer, answers, f1
 from bench.generators import CONTROLS, NAMED_CONTROLS, Case, Floats, controls, cyclic_cases
 from bench.insight.peers_cycle import DETECTORS, Detector
 from bench.insight.report import Cell, TableReport
+from dutycycle.experiments.scores.cycles import f1 as cycle_f1
 from dutycycle.experiments.scores.cycles import is_close
 from streams.operators.cycles.bank import CycleBank
+from streams.operators.cycles.detect.window import find_cycles
 
 OURS = "Dutycycle"
+BATCH = 24
+"""Series evaluated together: about what one node has."""
 COLUMNS = ("detector", "F1 whole", "F1 fract.", "alarms %", *NAMED_CONTROLS, "error %", "ms/series")
 OURS_TIMES = 10
 CONTROLS_PER_SEED = 4
@@ -35,6 +42,52 @@ NODE_SERIES = 48
 EVENTS = ("locked", "old dropped", "new found", "end seen")
 REST, BUSY = 200, 400
 """Seconds of idleness before and after a job, and of each of its two cycles."""
+
+
+@dataclass(frozen=True, slots=True)
+class CycleAnswer:
+    """Holds what a detector said of a case; ``period`` None for no cycle, in samples."""
+
+    case: Case
+    period: float | None
+    confidence: float
+
+    @property
+    def error(self) -> float:
+        """Return the relative error of the period; infinite without one."""
+        if self.period is None or self.case.period is None:
+            return float("inf")
+        return abs(self.period / self.case.period - 1)
+
+    @property
+    def right(self) -> bool:
+        """Tell whether the period is the true one, or none where there is none."""
+        return self.period is None if self.case.period is None else is_close(self.period, self.case.period)
+
+
+def answers(cases: Sequence[Case]) -> tuple[list[CycleAnswer], float]:
+    """Ask ours of each case; return the answers, and microseconds per case."""
+    answered: list[CycleAnswer] = []
+    spent = 0.0
+    for first in range(0, len(cases), BATCH):
+        batch = cases[first : first + BATCH]
+        windows = [case.series() for case in batch]
+        began = time.process_time()
+        results = find_cycles(windows)
+        spent += time.process_time() - began
+        for case, result in zip(batch, results, strict=True):
+            main = result.cycles[0] if result else None
+            period, confidence = (main.period, main.confidence) if main else (None, 0.0)
+            answered.append(CycleAnswer(case, period, confidence))
+    return answered, spent / len(cases) * 1e6
+
+
+def f1(positive: Sequence[CycleAnswer], negative: Sequence[CycleAnswer]) -> float:
+    """Return the harmonic mean of precision and recall."""
+    hits = sum(answer.right for answer in positive)
+    alarms = sum(answer.period is not None and not answer.right for answer in (*positive, *negative))
+    misses = len(positive) - hits
+    return cycle_f1(hits, alarms, misses) or 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bench.generators import Floats
-from bench.generators_machines import METRICS, Machine, Run
+from bench.generators_machines import METRICS, Run, machine_run
 from bench.insight.report import Cell, TableReport
 from bench.insight.tables_machines import EVERY, START_MS
 from dutycycle.contract.codec import from_plain
@@ -62,7 +62,7 @@ class _JobPods:
         self._pods = [str(rank) for rank in range(run.bursts.shape[1])]
         self._series = [Series("pod", uid, metric) for uid in self._pods for metric in METRICS]
         self._layout = make_layout(self._series, [])
-        self._offsets = np.linspace(-1000, 0, run.bursts.shape[2] + 1)[1:].tolist()
+        self._offsets = np.linspace(-1000, 0, run.bursts.shape[2] + 1)[1:]
         self._bank = AnalysisBank()
         self._bank.resize(self._series)
         self._periods: dict[str, float | None] = {}
@@ -72,8 +72,8 @@ class _JobPods:
     def add(self, ts_ms: int, row: Floats, bursts: Floats) -> None:
         """Take a tick of the ``METRICS`` of each pod, and the driver's samples of utilization."""
         quick = tuple(
-            (one, list(zip(self._offsets, samples, strict=True)))
-            for one, samples in zip(self._series[:: len(METRICS)], bursts.tolist(), strict=True)
+            (series, np.column_stack((self._offsets, samples)))
+            for series, samples in zip(self._series[:: len(METRICS)], bursts, strict=True)
         )
         block = TickBlock([TickRow("c", 0, ts_ms, 1000, self._layout, row, quick)])
         self._bank.extend(block, block.values)
@@ -128,7 +128,7 @@ def job_forecasts(report: TableReport, seeds: range, thin: int = 1) -> None:
     rows: list[list[Cell]] = []
     for kind in KINDS:
         count = max(TIMES * len(seeds) // thin, 1)
-        runs = [Machine(kind, seed).made() for seed in range(seeds.start, seeds.start + count)]
+        runs = [machine_run(kind, seed) for seed in range(seeds.start, seeds.start + count)]
         each = [one for run in runs for one in judged(run)]
         parts = [[one for one in each if one.forecast.horizon_s == horizon] for horizon in HORIZONS_S]
         moment = [_error(part, [one.moment for one in part]) for part in parts]

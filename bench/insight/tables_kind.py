@@ -1,99 +1,132 @@
-"""What kind of job a pod is and what holds it back: ours beside simple rules, on the same moments."""
+"""What kind of job a pod is and what holds it back: ours beside simple rules, on the same moments.
+
+The rules tell a pod's kind from its last minute: what a dashboard shows, and the simplest learner.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from bench import generators_counters as counters
 from bench.bench_kind import EDGES, UNKNOWN, KindAnswer, f1_by_kind, watched
-from bench.generators_jobs import KINDS, LIMITED, TUNED, UNSEEN, Pod, pod
-from bench.insight.peers_kind import WINDOW, Floats, NearestCentroid, threshold
+from bench.generators import Floats
+from bench.generators_jobs import KINDS, LIMITED, TUNED, UNSEEN, Pod
+from bench.generators_jobs import pod as make_pod
 from bench.insight.report import Cell, TableReport
+from streams.operators.workload.channels import CHANNEL_ROW
 
+WINDOW = 60
+IDLE_PCT, BUSY_PCT = 5.0, 60.0
+UTIL, MEM, READ, RX = (
+    CHANNEL_ROW[name] for name in ("busiest_gpu_util_pct", "gpu_mem_pct", "read_kb_per_s", "rx_kb_per_s")
+)
+COMING_KB, COMING_MEM_PCT = 10_000.0, 2.0
 LEARNED = range(40)
 """Seeds whose tuned shapes the nearest centroid learns from."""
 SETTLED_S = 180
 """Seconds after which a bottleneck is asked for."""
 
 
+def threshold(window: Floats) -> str:
+    """Tell a kind by the mean utilization: under 5 % idle (loading if data comes or memory fills), from 60 %
+    training, between them inference. ``window`` has the shape (channels, seconds)."""
+    util = np.nanmean(window[UTIL])
+    if util >= IDLE_PCT:
+        return "training" if util >= BUSY_PCT else "inference"
+    coming = np.nanmean(window[READ]) + np.nan_to_num(np.nanmean(np.nan_to_num(window[RX])))
+    filling = np.nanmax(window[MEM]) - np.nanmin(window[MEM])
+    return "loading" if coming > COMING_KB and filling > COMING_MEM_PCT else "idle"
+
+
+def statistics(window: Floats) -> Floats:
+    """Return logarithms of mean, spread and largest change of each channel; absent is 0."""
+    filled = np.nan_to_num(window)
+    changes = np.abs(np.diff(filled, axis=1))
+    parts = (filled.mean(axis=1), filled.std(axis=1), changes.max(axis=1))
+    return np.asarray(np.log1p(np.abs(np.concatenate(parts))))
+
+
+class NearestCentroid:
+    """Tells the kind whose mean statistics lie nearest, each in units of its spread (T. Hastie and others
+    2009, 4.3: discriminant analysis with a diagonal covariance)."""
+
+    def __init__(self, pods: Sequence[Pod]) -> None:
+        rows: list[Floats] = []
+        kinds: list[int] = []
+        for pod in pods:
+            for second in range(WINDOW, pod.kind.size + 1, WINDOW):
+                if len(set(pod.kind[second - WINDOW : second].tolist())) == 1 and pod.kind[second - 1] >= 0:
+                    rows.append(statistics(pod.matrix()[:, second - WINDOW : second]))
+                    kinds.append(int(pod.kind[second - 1]))
+        table, truth = np.array(rows), np.array(kinds)
+        self._kinds = sorted(set(kinds))
+        self._centres = np.array([table[truth == kind].mean(axis=0) for kind in self._kinds])
+        apart = np.concatenate(
+            [table[truth == kind] - centre for kind, centre in zip(self._kinds, self._centres, strict=True)]
+        )
+        self._spread = apart.std(axis=0) + 1e-6
+
+    def __call__(self, window: Floats) -> str:
+        """Return the kind of a window, shape (channels, seconds)."""
+        far = (((statistics(window) - self._centres) / self._spread) ** 2).sum(axis=1)
+        return KINDS[self._kinds[int(np.argmin(far))]]
+
+
 @dataclass(frozen=True, slots=True)
 class AnsweredPods:
-    """Pods, our answer by the minute, and after how many seconds it was right first."""
+    """Holds our answers by the minute, of all pods, and after how many seconds the first right one came."""
 
-    pods: list[Pod]
-    said: list[list[KindAnswer]]
+    answers: list[KindAnswer]
     first_s: list[int]
-
-    @property
-    def answers(self) -> list[KindAnswer]:
-        """Of all pods."""
-        return [answer for part in self.said for answer in part]
 
 
 def watch(shapes: Sequence[str], seeds: range) -> AnsweredPods:
-    """Ours on pods of these shapes."""
-    pods = [pod(shape, seed) for shape in shapes for seed in seeds]
-    runs = [watched(one) for one in pods]
-    return AnsweredPods(pods, [run[0] for run in runs], [run[1] for run in runs if run[0]])
+    """Ask ours of pods of these shapes."""
+    runs = [watched(make_pod(shape, seed)) for shape in shapes for seed in seeds]
+    return AnsweredPods([answer for run in runs for answer in run[0]], [run[1] for run in runs if run[0]])
 
 
-def peer(rule: Callable[[Floats], str], found: AnsweredPods) -> list[KindAnswer]:
-    """What a rule says of the minute before each moment at which ours was asked."""
-    answers = []
-    for one, said in zip(found.pods, found.said, strict=True):
-        matrix, starts = one.matrix(), iter(_moments(one, said))
-        for answer, second in zip(said, starts, strict=True):
-            kind = rule(matrix[:, second - WINDOW : second])
-            answers.append(KindAnswer(one, answer.after_s, answer.truth, kind, 1.0, UNKNOWN, 0.0))
-    return answers
-
-
-def _moments(one: Pod, said: Sequence[KindAnswer]) -> list[int]:
-    """The second of each answer, read from how long after a begin it came."""
-    found, latest = [], 0
-    for answer in said:
-        times = sorted(start + answer.after_s for start in one.starts)
-        latest = next(time for time in times if time > latest and _since(one, time) == answer.after_s)
-        found.append(latest)
-    return found
-
-
-def _since(one: Pod, second: int) -> int:
-    """Seconds since what the pod is doing began; -1 after its end."""
-    return second - max(start for start in one.starts if start < second) if second <= one.kind.size else -1
+def peer(rule: Callable[[Floats], str], answers: Sequence[KindAnswer]) -> list[KindAnswer]:
+    """Ask a rule of the minute before each moment at which ours was asked."""
+    return [
+        replace(answer, kind=rule(answer.pod.matrix()[:, answer.second - WINDOW : answer.second]))
+        for answer in answers
+    ]
 
 
 def _scores(answers: Sequence[KindAnswer]) -> list[Cell]:
-    right = float(np.mean([one.truth == one.kind for one in answers]))
-    wrong = float(np.mean([one.kind not in (one.truth, UNKNOWN) for one in answers]))
+    right = float(np.mean([answer.truth == answer.kind for answer in answers]))
+    wrong = float(np.mean([answer.kind not in (answer.truth, UNKNOWN) for answer in answers]))
     return [float(np.mean(list(f1_by_kind(answers).values()))), 100 * right, 100 * wrong]
 
 
 def comparison(report: TableReport, seeds: range, thin: int = 1) -> None:
     """Make the table of kinds, of tuned and of unseen shapes."""
     step = min(thin, 2)
-    nearest = NearestCentroid([pod(shape, seed) for shape in TUNED for seed in LEARNED[::thin]])
+    nearest = NearestCentroid([make_pod(shape, seed) for shape in TUNED for seed in LEARNED[::thin]])
     parts = {"tuned": watch(list(TUNED)[::step], seeds), "unseen": watch(list(UNSEEN)[::step], seeds)}
     rows: list[list[Cell]] = []
     rules: dict[str, Callable[[Floats], str]] = {"mean utilization": threshold, "nearest centroid": nearest}
-    for name, found in parts.items():
-        within = [one <= WINDOW for one in found.first_s]
-        rows.append([f"Dutycycle, {name} shapes", *_scores(found.answers), len(found.answers),
-                     float(np.median(found.first_s)), 100 * float(np.mean(within))])  # fmt: skip
-        rows += [[f"{rule}, {name} shapes", *_scores(peer(ask, found)), len(found.answers), None, None]
+    for name, part in parts.items():
+        within = [first_s <= WINDOW for first_s in part.first_s]
+        rows.append([f"Dutycycle, {name} shapes", *_scores(part.answers), len(part.answers),
+                     float(np.median(part.first_s)), 100 * float(np.mean(within))])  # fmt: skip
+        rows += [[f"{rule}, {name} shapes", *_scores(peer(ask, part.answers)), len(part.answers), None, None]
                  for rule, ask in rules.items()]  # fmt: skip
     columns = ["rule", "macro-F1", "right %", "wrong %", "answers", "first right s", "within 60 s %"]
     title = f'kinds of jobs by the minute, {len(seeds)} seeds; wrong: neither right nor "unknown"'
     report.table("kinds", title, columns, rows)
     _confusion(report, parts["tuned"].answers + parts["unseen"].answers)
-    pairs = [(one.confidence, one.kind == one.truth) for part in parts.values() for one in part.answers]
+    pairs = [
+        (answer.confidence, answer.kind == answer.truth) for part in parts.values() for answer in part.answers
+    ]
     report.reliability("kinds", "kinds, reliability", pairs, EDGES)
 
 
 def _confusion(report: TableReport, answers: Sequence[KindAnswer]) -> None:
-    counts = Counter((one.truth, one.kind) for one in answers)
+    counts = Counter((answer.truth, answer.kind) for answer in answers)
     rows: list[list[Cell]] = [
         [truth, *(counts[truth, kind] for kind in KINDS), score]
         for truth, score in f1_by_kind(answers).items()
@@ -107,13 +140,13 @@ def bottlenecks(report: TableReport, seeds: range, thin: int = 1) -> None:
     rows: list[list[Cell]] = []
     pairs: list[tuple[float, bool]] = []
     for shape in list(LIMITED)[:: min(thin, 4)]:
-        pods = [one for one in (pod(shape, seed) for seed in seeds) if one.bottleneck is not None]
-        said = [answer for one in pods for answer in watched(one)[0] if answer.after_s >= SETTLED_S]
-        said = [one for one in said if one.pod.bottleneck != "idle" or one.truth == "idle"]
-        if said:
-            right = [one.bottleneck == one.pod.bottleneck for one in said]
-            pairs += [(one.bottleneck_confidence, ok) for one, ok in zip(said, right, strict=True)]
-            rows.append([shape, pods[0].bottleneck, len(said), 100 * float(np.mean(right))])
+        pods = [pod for pod in (make_pod(shape, seed) for seed in seeds) if pod.bottleneck is not None]
+        answers = [answer for pod in pods for answer in watched(pod)[0] if answer.after_s >= SETTLED_S]
+        answers = [answer for answer in answers if answer.pod.bottleneck != "idle" or answer.truth == "idle"]
+        if answers:
+            right = [answer.bottleneck == answer.pod.bottleneck for answer in answers]
+            pairs += [(answer.bottleneck_confidence, ok) for answer, ok in zip(answers, right, strict=True)]
+            rows.append([shape, pods[0].bottleneck, len(answers), 100 * float(np.mean(right))])
     rows.append(["all", None, len(pairs), 100 * float(np.mean([right for _, right in pairs]))])
     report.table("bottlenecks", "bottlenecks of pods", ["shape", "truth", "answers", "right %"], rows)
     report.reliability("bottlenecks", "bottlenecks, reliability", pairs, EDGES)

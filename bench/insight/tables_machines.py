@@ -1,12 +1,13 @@
 """Cycles of machines: metrics of several GPUs that run one job, with and without the driver's samples."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from bench.generators_machines import KINDS, METRICS, Machine, Run
+from bench.generators_machines import KINDS, METRICS, Run, machine_run
 from bench.insight.report import Cell, TableReport
+from dutycycle.contract.records.derived import CycleMetric, OtherCycle
 from dutycycle.experiments.scores.cycles import is_close
 from streams.operators.cycles.scales import CycleScales
 
@@ -57,24 +58,33 @@ class Watched:
         return next((second for second, periods in self.said if self.is_right(periods)), None)
 
 
-def watched(run: Run, *, bursts: bool) -> list[Watched]:
-    """What is said of each series of a run."""
-    count = run.series.shape[1]
-    firsts = np.arange(count) // len(METRICS) * len(METRICS)
-    scales, said = CycleScales(count, witnesses=firsts), [Said() for _ in range(count)]
-    offsets = np.linspace(-1000, 0, run.bursts.shape[2] + 1)[1:].tolist()
-    for second, row in enumerate(run.series):
+def evaluated(run: Run, *, bursts: bool) -> Iterator[tuple[int, CycleScales, list[tuple[int, CycleMetric]]]]:
+    """Feed a run second by second: each second, with the scales and what has changed in it, by series."""
+    size, count = len(METRICS), run.series.shape[1]
+    scales = CycleScales(count, witnesses=np.arange(count) // size * size)
+    offsets = np.linspace(-1000, 0, run.bursts.shape[2] + 1)[1:]
+    for second, row in enumerate(np.ascontiguousarray(run.series)):
         ts_ms = START_MS + 1000 * second
         quick = [
-            (len(METRICS) * gpu, list(zip(offsets, values, strict=True)))
-            for gpu, values in enumerate(run.bursts[second].tolist() if bursts else ())
+            (size * gpu, np.column_stack((offsets, values)))
+            for gpu, values in enumerate(run.bursts[second] if bursts else ())
         ]
-        scales.update(ts_ms, row, 1000, quick)
-        if second % EVERY == EVERY - 1:
-            for column, one in scales.changes(ts_ms):
-                periods = [one.period_s, *(other.period_s for other in one.others or ())]
-                said[column].append((second, [period for period in periods if period is not None]))
-    return [Watched(run, one, int(first)) for one, first in zip(said, firsts, strict=True)]
+        scales.extend(np.array([ts_ms]), row[np.newaxis], 1000, [(ts_ms, quick)])
+        yield second, scales, scales.changes(ts_ms) if second % EVERY == EVERY - 1 else []
+
+
+def told_periods(period_s: float | None, others: Iterable[OtherCycle] | None) -> list[float]:
+    """Return the periods that are told together, the main one first; none without it."""
+    return [] if period_s is None else [period_s, *(other.period_s for other in others or ())]
+
+
+def watched(run: Run, *, bursts: bool) -> list[Watched]:
+    """Return what is said of each series of a run."""
+    by_column: list[Said] = [[] for _ in range(run.series.shape[1])]
+    for second, _, changes in evaluated(run, bursts=bursts):
+        for column, cycle in changes:
+            by_column[column].append((second, told_periods(cycle.period_s, cycle.others)))
+    return [Watched(run, answers, column // len(METRICS)) for column, answers in enumerate(by_column)]
 
 
 def machines(report: TableReport, seeds: range, thin: int = 1) -> None:
@@ -82,7 +92,7 @@ def machines(report: TableReport, seeds: range, thin: int = 1) -> None:
     rows: list[list[Cell]] = []
     for kind in KINDS:
         count = max(TIMES.get(kind, TIMES_OF_OTHERS) * len(seeds) // thin, 1)
-        runs = [Machine(kind, seed).made() for seed in range(seeds.start, seeds.start + count)]
+        runs = [machine_run(kind, seed) for seed in range(seeds.start, seeds.start + count)]
         for bursts in (False, True):
             each = [[*watched(run, bursts=bursts)] for run in runs]
             rows.append([kind, "driver's" if bursts else "ticks", *figures_of(each)])

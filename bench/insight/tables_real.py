@@ -1,9 +1,8 @@
-"""The quality of what is told on logs of real machines: tables by source and by tick, and the first tables of
-``docs/insight.md``."""
+"""Writes the first tables of ``docs/insight.md``: how good what is told is, on logs of real machines."""
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -16,12 +15,10 @@ from bench.insight.real import (
     replay_once,
     trace_path,
 )
-from bench.insight.report import Cell, TableReport
 from dutycycle.contract.errors import DutycycleError
 
 METRICS = {"gpu_util_pct": "GPU utilization", "mem_used_bytes": "GPU memory", "power_w": "power"}
 HORIZONS_S = (10.0, 30.0, 300.0)
-TICKS_S = {"under 0.5 s": 0.5, "0.5 to 3 s": 3.0, "3 to 20 s": 20.0, "20 s and more": float("inf")}
 FEWEST = 20
 """Forecasts below which tables by source say nothing of them."""
 BEGIN, END = "<!-- make bench-insight REAL=... writes from here -->\n", "<!-- to here -->\n"
@@ -41,48 +38,13 @@ def replayed(folder: Path, cache: Path, jobs: int = 1) -> dict[str, Replayed]:
         return {name: replays[name].result() for name in truths}
 
 
-def real_machines(
-    report: TableReport, folder: Path, cache: Path, page: Path | None = None, jobs: int = 1
-) -> None:
-    """The tables; into the page, too, if there is one."""
-    told = replayed(folder, cache, jobs)
-    every, sources = list(told.values()), grouped(told.values(), lambda log: log.truth.source)
-    ticks = grouped(told.values(), tick_name)
-    rows = [[name, *figures_of(logs)] for name, logs in [*sources.items(), ("all", every)]]
-    columns = [
-        "source", "logs", "kind right %", "unknown %", "wrong %", "limit right", "of", "cycles found", "of",
-        "wrong in", "memory full told", "wrongly",
-    ]  # fmt: skip
-    report.table("real", f"real machines: {len(every)} logs of {len(sources)} sources", columns, rows)
-    for name, groups in (
-        ("real_forecasts", sources),
-        ("real_ticks", {n: ticks[n] for n in TICKS_S if n in ticks}),
-    ):
-        forecasts(report, name, [*groups.items(), ("all", every)])
-    if page is not None:
-        write(page, section(every, sources))
-
-
-def grouped(logs: Iterable[Replayed], name: Callable[[Replayed], str]) -> dict[str, list[Replayed]]:
-    """The logs by name."""
-    of: dict[str, list[Replayed]] = defaultdict(list)
-    for log in logs:
-        of[name(log)].append(log)
-    return dict(of)
-
-
-def tick_name(log: Replayed) -> str:
-    """How far the samples of a log are apart."""
-    return next(name for name, below_s in TICKS_S.items() if log.tick_s < below_s)
-
-
-def figures_of(logs: list[Replayed]) -> list[Cell]:
-    """The cells after the name of ``real``: kinds, limits, cycles and memory of some logs."""
-    kinds: list[Cell] = [*kinds_of(logs)[1]] or [None] * 3
-    limits = limits_of(logs)
-    cycles, (told, wrongly) = cycles_of(logs), memory_of(logs)
-    found: list[Cell] = [cycles.found, cycles.found + cycles.missed, cycles.wrong]
-    return [len(logs), *kinds, sum(limits), len(limits), *found, told, wrongly]
+def real_machines(folder: Path, cache: Path, page: Path, jobs: int = 1) -> None:
+    """Write the tables into the page. Raises ``DutycycleError`` for a folder or page that cannot be used."""
+    every = list(replayed(folder, cache, jobs).values())
+    sources: dict[str, list[Replayed]] = defaultdict(list)
+    for log in every:
+        sources[log.truth.source].append(log)
+    write(page, section(every, sources))
 
 
 def kinds_of(logs: Iterable[Replayed]) -> tuple[int, list[float]]:
@@ -116,31 +78,6 @@ def scored(logs: Iterable[Replayed]) -> dict[tuple[str, float], Scored]:
         for place, forecasts in log.forecasts.items():
             of[place].merge(forecasts)
     return of
-
-
-def forecasts(report: TableReport, name: str, groups: list[tuple[str, list[Replayed]]]) -> None:
-    """A row for each group and metric."""
-    rows: list[list[Cell]] = []
-    for group, logs in groups:
-        of = scored(logs)
-        for metric in METRICS:
-            cells = [cells_of(of.get((metric, horizon_s), Scored())) for horizon_s in HORIZONS_S]
-            if any(cells):
-                rows.append([group, metric, *(cell or "-" for cell in cells)])
-    title = (
-        "forecasts: error over that of the newest value (those that are not the newest value: % of all, "
-        "error), and % of values within the 5-95 % interval"
-    )
-    heads = ["logs", "metric", *(f"{horizon:g} s" for horizon in HORIZONS_S)]
-    report.table(name, title, heads, rows)
-
-
-def cells_of(of: Scored) -> str:
-    """The figures of one metric and horizon; empty if they are too few."""
-    if of.count < FEWEST:
-        return ""
-    made = f"{100 * of.made / of.count:.0f} %: {ratio(of.made_ratio)}"
-    return f"{ratio(of.ratio)} ({made}) {of.inside_pct:.0f} %"
 
 
 def ratio(value: float | None) -> str:

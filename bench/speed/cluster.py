@@ -54,12 +54,17 @@ class Topics:
     """Topics under a prefix of their own, so that every worker begins without state."""
 
     broker: OwnBroker
+    partitions: int = PARTITIONS
     prefix: str = field(default_factory=lambda: f"bench-{uuid.uuid4().hex[:8]}.")
+
+    @cached_property
+    def settings(self) -> Settings:
+        """Return the settings by which commands of ours have these topics."""
+        return Settings(broker=self.broker.url, topic_prefix=self.prefix, partitions=self.partitions)
 
     def create(self, nodes: int) -> None:
         """Make the sources and a sink for peers, and name the pods of the cluster."""
-        settings = Settings(broker=self.broker.url, topic_prefix=self.prefix, partitions=PARTITIONS)
-        asyncio.run(ensure_topics(settings, [GPU, HOST, "pods", "window-aggregates"]))
+        asyncio.run(ensure_topics(self.settings, [GPU, HOST, "pods", "window-aggregates"]))
         cluster = [Node(number, Shape(nodes=nodes)) for number in range(nodes)]
         self.fill(("pods", node.pod_uid, node.pod(), START_MS) for node in cluster)
 
@@ -96,7 +101,7 @@ class Topics:
     def count(self, topic: str) -> int:
         """How many records were written to a topic."""
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-        parts = {TopicPartition(self.name(topic), number): latest for number in range(PARTITIONS)}
+        parts = {TopicPartition(self.name(topic), number): latest for number in range(self.partitions)}
         return sum(one.result().offset for one in self._admin.list_offsets(parts).values())
 
     def existing(self) -> list[str]:
@@ -110,7 +115,7 @@ class Topics:
 
     def committed(self, group: str, topic: str) -> int:
         """How many records of a topic a consumer group has committed."""
-        places = [TopicPartition(self.name(topic), number) for number in range(PARTITIONS)]
+        places = [TopicPartition(self.name(topic), number) for number in range(self.partitions)]
         asked = self._admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group, places)])
         try:
             return sum(max(0, place.offset) for place in asked[group].result().topic_partitions)
@@ -123,7 +128,7 @@ class Topics:
         """All that was written to a topic until now."""
         left = self.count(topic)
         consumer = Consumer({"bootstrap.servers": self.broker.bootstrap, "group.id": "bench", "log_level": 0})
-        places = [TopicPartition(self.name(topic), number, 0) for number in range(PARTITIONS)]
+        places = [TopicPartition(self.name(topic), number, 0) for number in range(self.partitions)]
         consumer.assign(places)
         try:
             while left > 0:

@@ -95,8 +95,12 @@ def run_of(before: float, *, quick: bool) -> MeasurementRun:
 
 def machine() -> str:
     """The processor, and the versions that matter."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "unknown")
     names = ("faust-streaming", "aiokafka", "numpy", "numba", "orjson", "msgspec")
     versions = ", ".join(f"{name} {version(name)}" for name in names)
-    return f"{os.cpu_count()} cores of {model}; Python {platform.python_version()}, {versions}"
+    return f"{os.cpu_count()} cores of {processor()}; Python {platform.python_version()}, {versions}"
+
+
+def processor() -> str:
+    """Return the processor's name, as Linux knows it."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "unknown")

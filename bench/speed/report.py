@@ -118,7 +118,7 @@ def beside(figures: Figures) -> str:
     names = {
         "live.behind": ("samples that a worker was behind at the end of real time", ""),
         "live.p50_ms": ("sample to result, median", "ms"),
-        "exact.cpu_us": ("stream worker, real time, early snapshots alone", "µs of CPU a sample"),
+        "exact.cpu_us": ("stream worker, real time, without snapshots", "µs of CPU a sample"),
         "state.recovery_cpu_s": ("recovery with 1,000 nodes, CPU until the first sample", "s"),
         "state.recovered_mb": ("memory after the recovery", "MB"),
         "start.stream_cpu_s": ("`dutycycle stream`, CPU until its first sample", "s"),

@@ -7,14 +7,13 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bench.peers.fold import METRICS
 from bench.speed import truth
 from bench.speed.cluster import GPU, HOST, PARTITIONS, Topics, windows_of
 from bench.speed.truth import WrongResultsError
-from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.load import load
 from streams.app import app_id
 from tests.support.processes.commands import environ
@@ -52,6 +51,8 @@ class Contender:
     """It sends a window when it reads a sample that is so much later than its end."""
     group: Callable[[Topics], str] | None = None
     """The consumer group that commits what was read; None: nothing is committed."""
+    partitions: int = PARTITIONS
+    """How many each of its topics has."""
 
 
 def ours(
@@ -60,28 +61,26 @@ def ours(
     """``dutycycle stream`` as it is, or with the work of a peer: the same windows of the same metrics."""
     given = WORK_OF_A_PEER if as_peer else {}
     settings = load({}, given)
-
-    def environment(topics: Topics) -> dict[str, str]:
-        return environ(
-            broker=topics.broker.url, topic_prefix=topics.prefix, partitions=str(PARTITIONS),
-            snapshot_interval=snapshot_interval, session_timeout=f"{session_timeout}s", **given,
-        )  # fmt: skip
-
-    return Contender(
+    return replace(
+        own_command(
+            "stream", snapshot_interval=snapshot_interval, session_timeout=f"{session_timeout}s", **given
+        ),
         name=SAME_WORK if as_peer else "Dutycycle",
-        command=lambda _: [sys.executable, "-m", "dutycycle", "stream"],
-        environment=environment,
         results=lambda nodes, seconds: windows_of(nodes, seconds, settings),
-        windows=truth.of_ours,
-        group=lambda topics: app_id(Settings(topic_prefix=topics.prefix)),
+        group=lambda topics: app_id(topics.settings),
     )
 
 
-def own_command(name: str, environment: Callable[[Topics], dict[str, str]]) -> Contender:
-    """Another long-lived command of ours."""
+def own_command(name: str, *arguments: str, **settings: str) -> Contender:
+    """Return a long-lived command of ours, with these settings beside those that say which topics it has."""
     return Contender(
-        name=name, command=lambda _: [sys.executable, "-m", "dutycycle", name], environment=environment
-    )
+        name=name,
+        command=lambda _: [sys.executable, "-m", "dutycycle", name, *arguments],
+        environment=lambda topics: environ(
+            broker=topics.broker.url, topic_prefix=topics.prefix, partitions=str(topics.partitions),
+            **settings,
+        ),
+    )  # fmt: skip
 
 
 def peer(name: str, title: str) -> Contender:
@@ -112,7 +111,8 @@ def peer(name: str, title: str) -> Contender:
     def environment(topics: Topics) -> dict[str, str]:
         return os.environ | {
             "PYTHONPATH": f"{folder}:{PEERS}", "BROKER": topics.broker.bootstrap, "SOURCE": topics.name(GPU),
-            "SINK": topics.name("window-aggregates"), "GROUP": topics.group, "PARTITIONS": str(PARTITIONS),
+            "SINK": topics.name("window-aggregates"), "GROUP": topics.group,
+            "PARTITIONS": str(topics.partitions),
         }  # fmt: skip
 
     return Contender(
@@ -123,6 +123,8 @@ def peer(name: str, title: str) -> Contender:
         windows=truth.of_peer,
         late_s=late_s,
         group=None if name in ("bytewax", "pathway") else (lambda topics: topics.group),
+        # Its clock is the newest time of all partitions: rows of one that it reads later would come too late.
+        partitions=1 if name == "pathway" else PARTITIONS,
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from collectors.attribution.cgroup_path import CgroupId, CgroupKind
 from collectors.attribution.processes import INCLUDED
-from collectors.base import Outgoing, Tick, of_node
+from collectors.base import Tick, of_node
 from collectors.cgroup.host import HostReader
 from collectors.cgroup.meter import ContainerMeter
 from collectors.cgroup.mounts import find_hierarchies
@@ -15,6 +15,8 @@ from collectors.cgroup.synthetic_pods import SyntheticPods, label
 from collectors.cgroup.tree import CgroupTree, Group
 from collectors.files import FilePool
 from collectors.rates import rounded
+from collectors.within_host import within_host
+from dutycycle.contract.log import ProducerRecord
 from dutycycle.contract.records.samples import CgroupSample, Container, PodCgroup
 from dutycycle.telemetry.events import NOT_MEASURED, Telemetry
 
@@ -75,7 +77,7 @@ class CgroupCollector:
                 detail = "no cgroup controller of this host counts it per container"
                 telemetry.emit(NOT_MEASURED, detail, what=what, reason="not_counted")
 
-    def collect(self, tick: Tick) -> Sequence[Outgoing]:
+    def collect(self, tick: Tick) -> Sequence[ProducerRecord]:
         """Return a sample, after the changes of synthetic pods. Raises ``OSError`` as ``CgroupTree`` does."""
         host = self._host.read()
         groups = self._tree.groups()
@@ -91,6 +93,12 @@ class CgroupCollector:
             containers = []
             for group, meter in pod.meters:
                 if (container := meter.measure(disks)) is not None:
+                    container, left_out = within_host(container, host)
+                    for field, value in left_out.items():
+                        detail = (
+                            f"{field} of {group.id.path} is {value:g}, more than its host has: it is left out"
+                        )
+                        self._telemetry.emit(NOT_MEASURED, detail, what=field, reason="out_of_range")
                     containers.append(container)
                     who = group.id
             if not containers:

@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from collectors.files import FilePool
+from collectors.files import FilePool, number_in
 from collectors.interfaces import interface_bytes, physical, speed
 from collectors.rates import PairRate, Rate, rounded, rounded_pct
 from dutycycle.contract.records.samples import Host
+from dutycycle.contract.units import MAX_INTEGER, sum_of_all
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _BUSY = (0, 1, 2, 5, 6)
@@ -104,17 +105,19 @@ def cpu_ticks(stat: str | None) -> tuple[int | None, int | None]:
     totals = [fields for line in lines if line[:4] == "cpu " and len(fields := line.split()) > max(_BUSY) + 1]
     if not totals:
         return None, None
-    return sum(int(totals[0][index + 1]) for index in _BUSY), len(lines) - 1 or None
+    ticks = [number_in(totals[0][index + 1]) for index in _BUSY]
+    return sum_of_all(ticks), len(lines) - 1 or None
 
 
 def memory_bytes(meminfo: str | None) -> tuple[int | None, int | None]:
     """Return bytes used (total less available) and in total, from ``/proc/meminfo``."""
     names = ("MemTotal:", "MemAvailable:")
     lines = (line.split() for line in (meminfo or "").splitlines() if line.startswith(names))
-    kib = {line[0]: int(line[1]) for line in lines if len(line) >= 2 and line[1].isdigit()}
+    kib = {line[0]: number for line in lines if len(line) >= 2 and (number := number_in(line[1])) is not None}
     total, available = kib.get("MemTotal:"), kib.get("MemAvailable:")
-    used = max(0, total - available) * 1024 if total is not None and available is not None else None
-    return used, total * 1024 if total is not None else None
+    if not total or total > MAX_INTEGER // 1024:
+        return None, None
+    return None if available is None else max(0, total - available) * 1024, total * 1024
 
 
 def disk_bytes(text: str) -> dict[str, tuple[int, int]]:
@@ -130,6 +133,7 @@ def disk_bytes(text: str) -> dict[str, tuple[int, int]]:
         disk = row[2].rstrip("0123456789")
         of_nvme = disk[-1:] == "p" and disk[-2:-1].isdigit() and disk[:-1] in names
         is_partition = disk != row[2] and (disk in names or of_nvme)
-        if not is_partition and not _STACKED.fullmatch(row[2]):
-            counted[f"{row[0]}:{row[1]}"] = int(row[5]) * _SECTOR_BYTES, int(row[9]) * _SECTOR_BYTES
+        read, written = number_in(row[5]), number_in(row[9])
+        if not is_partition and not _STACKED.fullmatch(row[2]) and read is not None and written is not None:
+            counted[f"{row[0]}:{row[1]}"] = read * _SECTOR_BYTES, written * _SECTOR_BYTES
     return counted

@@ -42,7 +42,7 @@ def find_hierarchies(host_root: str) -> tuple[Hierarchy, ...]:
         # it schedules: their files are there and say 0. A host without any I/O since boot does not run us.
         io_file = ""
         for name in _IO_FILES if "blkio" in controllers else ():
-            with suppress(OSError):
+            with suppress(OSError, ValueError):
                 if (root / name).read_text(encoding="ascii").split()[-1:] not in ([], ["0"]):
                     io_file = name
                     break
@@ -54,6 +54,6 @@ def find_hierarchies(host_root: str) -> tuple[Hierarchy, ...]:
 def _v2(root: Path) -> Iterator[Hierarchy]:
     try:
         enabled = (root / "cgroup.controllers").read_text(encoding="ascii").split()
-    except OSError:
+    except (OSError, ValueError):
         return
     yield Hierarchy(str(root), 2, frozenset(enabled))

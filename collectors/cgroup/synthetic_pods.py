@@ -4,8 +4,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from collectors.attribution.cgroup_path import CgroupId
-from collectors.base import Outgoing, Tick
+from collectors.base import Tick
 from dutycycle.contract.codec import encode
+from dutycycle.contract.log import ProducerRecord
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.units import printable_text
 
@@ -30,7 +31,7 @@ class SyntheticPods:
         self._retire_s = retire_s
         self._known: dict[str, _SyntheticPod] = {}
 
-    def update(self, present: Mapping[str, CgroupId], tick: Tick) -> Iterator[Outgoing]:
+    def update(self, present: Mapping[str, CgroupId], tick: Tick) -> Iterator[ProducerRecord]:
         """Yield the records that are new when exactly ``present`` (by uid) is there at ``tick``."""
         now = tick.monotonic_s
         for uid, who in present.items():
@@ -44,15 +45,15 @@ class SyntheticPods:
                 yield _record(uid, pod.id, tick, finished=True)
             elif now - pod.gone_s >= self._retire_s:
                 del self._known[uid]
-                yield Outgoing(topic="pods", key=uid, payload=None, ts_ms=tick.ts_ms)
+                yield ProducerRecord(topic="pods", key=uid, value=None, ts_ms=tick.ts_ms)
 
 
-def _record(uid: str, who: CgroupId, tick: Tick, *, finished: bool) -> Outgoing:
+def _record(uid: str, who: CgroupId, tick: Tick, *, finished: bool) -> ProducerRecord:
     pod = Pod(
         uid=uid, namespace=who.namespace, name=label(who.name), node=tick.node,
         phase="Unknown" if finished else "Running", finished_ms=tick.ts_ms if finished else None,
     )  # fmt: skip
-    return Outgoing(topic="pods", key=uid, payload=encode(pod), ts_ms=tick.ts_ms)
+    return ProducerRecord(topic="pods", key=uid, value=encode(pod), ts_ms=tick.ts_ms)
 
 
 def label(name: str) -> str:

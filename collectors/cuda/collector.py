@@ -10,9 +10,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from collectors.base import Outgoing, Tick, of_node
+from collectors.base import Tick, of_node
 from collectors.cuda.log_file import CudaUse, PolledLog
 from collectors.rates import rounded_pct
+from dutycycle.contract.log import ProducerRecord
 from dutycycle.contract.records.samples import CudaPod, CudaSample
 from dutycycle.contract.units import sum_of_all
 from dutycycle.telemetry.events import ATTRIBUTION_FAILED, CUDA_LOG_UNREADABLE, Telemetry
@@ -56,7 +57,7 @@ class CudaCollector:
         self._wall_s = wall_s
         self._logs: dict[Path, PolledLog] = {}
 
-    def collect(self, tick: Tick) -> Sequence[Outgoing]:
+    def collect(self, tick: Tick) -> Sequence[ProducerRecord]:
         """Return a ``cuda-samples`` record with the pods whose logs were written, or nothing if there are
         none."""
         pods: dict[str, list[CudaUse]] = defaultdict(list)

@@ -5,9 +5,10 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from collectors.base import Outgoing, Tick, of_node
+from collectors.base import Tick, of_node
 from collectors.demo.workloads import SLOWED_AFTER_S, STRAGGLER, WORKLOADS, DemoWorkload, GpuLoad
 from dutycycle.contract.codec import encode
+from dutycycle.contract.log import ProducerRecord
 from dutycycle.contract.records.pods import JobRef, Pod
 from dutycycle.contract.records.processes import Loop, Package, Process, ProcessSample, Software
 from dutycycle.contract.records.samples import (
@@ -62,14 +63,14 @@ class DemoMachine:
         self._reported: dict[int, tuple[int, float]] = {}
         """By GPU: the steps that its process has reported, and when."""
 
-    def collect(self, tick: Tick) -> Sequence[Outgoing]:
+    def collect(self, tick: Tick) -> Sequence[ProducerRecord]:
         """Give the records of a tick: pods that are new or ended, then the samples; never fails."""
         if self._start_ms is None:
             self._start_ms = tick.ts_ms
         second = (tick.ts_ms - self._start_ms) / 1000
         elapsed_s = second - self._last_s if tick.seq else tick.interval_ms / 1000
         self._last_s = second
-        records: list[Outgoing] = []
+        records: list[ProducerRecord] = []
         for workload in WORKLOADS:
             life = 0 if workload.life_s is None else int(second // workload.life_s)
             known = self._lives.get(workload.name)
@@ -214,7 +215,7 @@ def _pod_name(workload: DemoWorkload, rank: int, life: int) -> str:
     return f"{workload.name}-{rank if workload.life_s is None else life}"
 
 
-def _pod(tick: Tick, workload: DemoWorkload, rank: int, life: int, phase: str) -> Outgoing:
+def _pod(tick: Tick, workload: DemoWorkload, rank: int, life: int, phase: str) -> ProducerRecord:
     pod = Pod(
         uid=_uid(workload, rank, life), namespace=workload.namespace, name=_pod_name(workload, rank, life),
         node=tick.node, phase=phase, created_ms=tick.ts_ms, started_ms=tick.ts_ms,
@@ -227,7 +228,7 @@ def _pod(tick: Tick, workload: DemoWorkload, rank: int, life: int, phase: str) -
         ),
         labels={"team": workload.team},
     )  # fmt: skip
-    return Outgoing(topic="pods", key=pod.uid, payload=encode(pod), ts_ms=tick.ts_ms)
+    return ProducerRecord(topic="pods", key=pod.uid, value=encode(pod), ts_ms=tick.ts_ms)
 
 
 def _activity(loads: list[GpuLoad], *, several: bool) -> dict[str, Any]:

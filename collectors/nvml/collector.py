@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from collectors.attribution.kubelet_allocations import Allocations
 from collectors.attribution.processes import Attribution
-from collectors.base import Outgoing, Tick, of_node
+from collectors.base import Tick, of_node
 from collectors.nvml.device import Device
 from collectors.nvml.health.recorder import HealthReading, HealthRecorder
 from collectors.nvml.processes import ProcessIdentities
@@ -15,6 +15,7 @@ from collectors.nvml.readers import Readers, outcome
 from collectors.nvml.session import Session
 from collectors.nvml.types import DeviceLostError, DriverUnavailableError
 from dutycycle.contract.catalogue import USUAL_ACTIVITY
+from dutycycle.contract.log import ProducerRecord
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.samples import Gpu, NvmlSample
 from dutycycle.telemetry.events import Telemetry
@@ -53,7 +54,7 @@ class NvmlCollector:
         self.pids: frozenset[int] = frozenset()
         """The processes that used a GPU at the last tick."""
 
-    def collect(self, tick: Tick) -> Sequence[Outgoing]:
+    def collect(self, tick: Tick) -> Sequence[ProducerRecord]:
         """Return one ``nvml-samples`` record with the GPUs that answered, if any did; and what happened to
         GPUs."""
         self._identities.begin_tick()

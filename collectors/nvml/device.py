@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from math import inf
 from operator import attrgetter
 from typing import Any
 
@@ -20,6 +21,7 @@ from collectors.nvml.query import DeviceQuery
 from collectors.nvml.types import Handle, RunningProcess, SampleBuffer
 from collectors.throttle import throttle_names
 from dutycycle.contract.catalogue import LIMITS, USUAL_ACTIVITY
+from dutycycle.contract.energy import MOST_GROWTH_W
 from dutycycle.contract.records.samples import Gpu
 from dutycycle.telemetry.events import Telemetry
 
@@ -79,6 +81,9 @@ class Device:
         self._graphics: list[RunningProcess] | None = None
         self._model: str | None = None
         self._static: dict[str, int] = {}
+        self._metered: tuple[float, float] | None = None
+        """Holds the newest joules of its counter that it can have used, and when they were read, in
+        seconds."""
         self.ref = ref
 
     @property
@@ -165,8 +170,10 @@ class Device:
         for field, what, way in _IN_MILLI:
             if field not in by_id and (milli := ask(what, way)) is not None:
                 fields[field] = milli / 1000
+        computing = ask("compute_processes", *self._compute_processes)
         reasons = ask("throttle", self._reasons, gate.throttle_reasons)
         utilizations = self._utilizations.read(self.query, now, tick.interval_ms)
+        processes = read_processes(computing, self._graphics, utilizations, identities, self.query, total)
         gpu = Gpu(
             uuid=self.ref.uuid,
             index=self.ref.index,
@@ -186,22 +193,28 @@ class Device:
             util_burst=self._util_burst.read(self.query, now, tick.ts_ms, tick.interval_ms),
             power_burst=self._power_burst.read(self.query, now, tick.ts_ms, tick.interval_ms),
             mig=self._mig.read(self.query, total) if self._divided else None,
-            processes=read_processes(
-                ask("compute_processes", *self._compute_processes), self._graphics, utilizations, identities
-            ),
+            processes=processes,
             **fields,
         )
         return self._possible(gpu)
 
     def _possible(self, gpu: Gpu) -> Gpu:
-        """Return the GPU without values that none has."""
-        odd = {
+        """Return the GPU without values that none has, and without a counter of energy that leaps."""
+        odd: dict[str, None] = {
             field: None
             for (field, (low, high)), value in zip(LIMITS.items(), _limited(gpu), strict=True)
             if value is not None and not low <= value <= high
         }
         for field in odd:
             self.query.possible(field, getattr(gpu, field), LIMITS[field])
+        if gpu.energy_j is not None and "energy_j" not in odd:
+            now_s = self._now.monotonic_us / 1e6
+            last_j, last_s = self._metered or (inf, now_s)
+            limits = 0.0, last_j + MOST_GROWTH_W * (now_s - last_s)
+            if self.query.possible("energy_j", gpu.energy_j, limits) is None:
+                odd["energy_j"] = None
+            else:
+                self._metered = gpu.energy_j, now_s
         return replace(gpu, **odd) if odd else gpu
 
     def _note_mig_mode(self) -> None:

@@ -236,14 +236,67 @@ def device(index: int) -> Handle:
     return call(pynvml.nvmlDeviceGetHandleByIndex, index)
 
 
+def _answer(
+    kind: Callable[[Any], _T], function: Callable[..., Any], *arguments: Any
+) -> Callable[[Handle], _T]:
+    """Make a call of the binding whose answer is one value of this ``kind``."""
+    return lambda handle: kind(call(function, handle, *arguments))
+
+
+def _first(pair: Any) -> int:
+    return int(pair[0])
+
+
 def uuid(handle: Handle) -> str:
-    """Return ``GPU-…`` or ``MIG-…``, which unlike the index stays the same (nvidia-smi -L)."""
-    return str(call(pynvml.nvmlDeviceGetUUID, handle))
+    """Return ``GPU-…`` or ``MIG-…``, which unlike the index stays the same (nvidia-smi -L); never an empty
+    text, by which nothing could be told apart."""
+    text = str(call(pynvml.nvmlDeviceGetUUID, handle))
+    if not text:
+        raise UnsupportedError("no_text")
+    return text
 
 
-def name(handle: Handle) -> str:
-    """Return the model (nvidia-smi: name); of a MIG slice, with its profile at the end."""
-    return str(call(pynvml.nvmlDeviceGetName, handle))
+name = _answer(str, pynvml.nvmlDeviceGetName)
+"""Model (nvidia-smi: name); of a MIG slice, with its profile at the end."""
+encoder_pct = _answer(_first, pynvml.nvmlDeviceGetEncoderUtilization)
+"""Percent of the driver's last sampling period in which the video encoder worked. None with MIG."""
+decoder_pct = _answer(_first, pynvml.nvmlDeviceGetDecoderUtilization)
+"""The same of the video decoder."""
+jpeg_pct = _answer(_first, pynvml.nvmlDeviceGetJpgUtilization)
+"""The same of the JPEG decoder."""
+optical_flow_pct = _answer(_first, pynvml.nvmlDeviceGetOfaUtilization)
+"""The same of the optical flow accelerator."""
+power_mw = _answer(int, pynvml.nvmlDeviceGetPowerUsage)
+"""Milliwatts of the board (nvidia-smi: power.draw); on Ampere and later the mean of a second."""
+power_limit_mw = _answer(int, pynvml.nvmlDeviceGetEnforcedPowerLimit)
+"""Milliwatts: the lowest of all limits in force (nvidia-smi: enforced.power.limit)."""
+energy_mj = _answer(int, pynvml.nvmlDeviceGetTotalEnergyConsumption)
+"""Millijoules since the driver was loaded; Volta and later. nvidia-smi does not show it."""
+temperature_c_before_r570 = _answer(int, pynvml.nvmlDeviceGetTemperature, pynvml.NVML_TEMPERATURE_GPU)
+"""``temperature_c`` by the call that newer drivers will drop."""
+temp_margin_c = _answer(int, pynvml.nvmlDeviceGetMarginTemperature)
+"""Degrees to where the clocks are lowered (nvidia-smi: temperature.gpu.tlimit); R560 and later."""
+mem_clock_mhz = _answer(int, pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_MEM)
+"""Megahertz of the memory, now (nvidia-smi: clocks.mem)."""
+pcie_generation = _answer(int, pynvml.nvmlDeviceGetCurrPcieLinkGeneration)
+"""Generation of the link as it runs now (nvidia-smi: pcie.link.gen.current): it falls while the GPU
+idles."""
+pcie_width = _answer(int, pynvml.nvmlDeviceGetCurrPcieLinkWidth)
+"""Lanes of the link as it runs now (nvidia-smi: pcie.link.width.current)."""
+throttle_reasons = _answer(int, pynvml.nvmlDeviceGetCurrentClocksThrottleReasons)
+"""``event_reasons`` under their name before R535."""
+max_mig_devices = _answer(int, pynvml.nvmlDeviceGetMaxMigDeviceCount)
+"""How many MIG slices a GPU can have; their indexes lie below, with gaps."""
+gpu_instance = _answer(int, pynvml.nvmlDeviceGetGpuInstanceId)
+"""GPU instance that a slice is in (nvidia-smi: GI ID); several compute instances can share one."""
+supported_events = _answer(int, pynvml.nvmlDeviceGetSupportedEventTypes)
+"""A bit for each type of event that the GPU tells."""
+serial = _answer(str, pynvml.nvmlDeviceGetSerial)
+"""Number on the board (nvidia-smi: serial)."""
+ecc_enabled = _answer(bool, pynvml.nvmlDeviceGetCurrentEccMode)
+"""Whether errors of memory are found now (nvidia-smi: ecc.mode.current)."""
+persistence_enabled = _answer(bool, pynvml.nvmlDeviceGetPersistenceMode)
+"""Whether the driver stays loaded while nobody uses the GPU (nvidia-smi: persistence_mode)."""
 
 
 def utilization() -> DriverCall[tuple[int, int]]:
@@ -254,27 +307,6 @@ def utilization() -> DriverCall[tuple[int, int]]:
     """
     rates = pynvml.c_nvmlUtilization_t()
     return DriverCall("nvmlDeviceGetUtilizationRates", (byref(rates),), lambda: (rates.gpu, rates.memory))
-
-
-def encoder_pct(handle: Handle) -> int:
-    """Return the percent of the driver's last sampling period in which the video encoder worked. None with
-    MIG."""
-    return int(call(pynvml.nvmlDeviceGetEncoderUtilization, handle)[0])
-
-
-def decoder_pct(handle: Handle) -> int:
-    """Return the same of the video decoder."""
-    return int(call(pynvml.nvmlDeviceGetDecoderUtilization, handle)[0])
-
-
-def jpeg_pct(handle: Handle) -> int:
-    """Return the same of the JPEG decoder."""
-    return int(call(pynvml.nvmlDeviceGetJpgUtilization, handle)[0])
-
-
-def optical_flow_pct(handle: Handle) -> int:
-    """Return the same of the optical flow accelerator."""
-    return int(call(pynvml.nvmlDeviceGetOfaUtilization, handle)[0])
 
 
 def memory() -> DriverCall[tuple[int, int]]:
@@ -290,37 +322,12 @@ def memory_with_reserved(handle: Handle) -> tuple[int, int]:
     return info.used, info.total
 
 
-def power_mw(handle: Handle) -> int:
-    """Return milliwatts of the board (nvidia-smi: power.draw); on Ampere and later the mean of a second."""
-    return int(call(pynvml.nvmlDeviceGetPowerUsage, handle))
-
-
-def power_limit_mw(handle: Handle) -> int:
-    """Return milliwatts: the lowest of all limits in force (nvidia-smi: enforced.power.limit)."""
-    return int(call(pynvml.nvmlDeviceGetEnforcedPowerLimit, handle))
-
-
-def energy_mj(handle: Handle) -> int:
-    """Return millijoules since the driver was loaded; Volta and later. nvidia-smi does not show it."""
-    return int(call(pynvml.nvmlDeviceGetTotalEnergyConsumption, handle))
-
-
 def temperature_c() -> DriverCall[int]:
     """Ask for Celsius of the GPU's core (nvidia-smi: temperature.gpu)."""
     answer = pynvml.c_nvmlTemperature_v1_t(
         version=pynvml.nvmlTemperature_v1, sensorType=pynvml.NVML_TEMPERATURE_GPU
     )
     return DriverCall("nvmlDeviceGetTemperatureV", (byref(answer),), lambda: answer.temperature)
-
-
-def temperature_c_before_r570(handle: Handle) -> int:
-    """Return the same by the call that newer drivers will drop."""
-    return int(call(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU))
-
-
-def temp_margin_c(handle: Handle) -> int:
-    """Return degrees to where the clocks are lowered (nvidia-smi: temperature.gpu.tlimit); R560 and later."""
-    return int(call(pynvml.nvmlDeviceGetMarginTemperature, handle))
 
 
 def temp_margin_by_threshold(handle: Handle) -> int:
@@ -338,31 +345,10 @@ def sm_clock_mhz() -> DriverCall[int]:
     return DriverCall("nvmlDeviceGetClockInfo", arguments, lambda: clock.value)
 
 
-def mem_clock_mhz(handle: Handle) -> int:
-    """Return megahertz of the memory, now (nvidia-smi: clocks.mem)."""
-    return int(call(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_MEM))
-
-
-def pcie_generation(handle: Handle) -> int:
-    """Return the generation of the link as it runs now (nvidia-smi: pcie.link.gen.current): it falls while
-    the GPU idles."""
-    return int(call(pynvml.nvmlDeviceGetCurrPcieLinkGeneration, handle))
-
-
-def pcie_width(handle: Handle) -> int:
-    """Return the lanes of the link as it runs now (nvidia-smi: pcie.link.width.current)."""
-    return int(call(pynvml.nvmlDeviceGetCurrPcieLinkWidth, handle))
-
-
 def event_reasons() -> DriverCall[int]:
     """Ask for a bit for each reason that holds the clocks down (nvidia-smi: clocks_event_reasons.active)."""
     reasons = c_ulonglong()
     return DriverCall("nvmlDeviceGetCurrentClocksEventReasons", (byref(reasons),), lambda: reasons.value)
-
-
-def throttle_reasons(handle: Handle) -> int:
-    """Return the same under its name before R535."""
-    return int(call(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle))
 
 
 def buffer_size(handle: Handle, buffer: SampleBuffer) -> int:
@@ -475,11 +461,6 @@ def mig_enabled(handle: Handle) -> bool:
     return bool(current)
 
 
-def max_mig_devices(handle: Handle) -> int:
-    """Tell how many MIG slices a GPU can have; their indexes lie below, with gaps."""
-    return int(call(pynvml.nvmlDeviceGetMaxMigDeviceCount, handle))
-
-
 def mig_device(handle: Handle, index: int) -> Handle:
     """Return the slice at ``index`` (nvidia-smi: MIG Dev); raises ``NoDataError`` where there is none."""
     return call(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, handle, index)
@@ -493,12 +474,6 @@ def mig_size(handle: Handle) -> MigSize:
     )
 
 
-def gpu_instance(handle: Handle) -> int:
-    """Return the GPU instance that a slice is in (nvidia-smi: GI ID); several compute instances can share
-    one."""
-    return int(call(pynvml.nvmlDeviceGetGpuInstanceId, handle))
-
-
 def event_set_new() -> Any:
     """Make a set that keeps what happens to the GPUs registered with it; give it back with
     ``event_set_free``."""
@@ -508,11 +483,6 @@ def event_set_new() -> Any:
 def event_set_free(events: Any) -> None:
     """Give a set back; while the library is open only."""
     call(pynvml.nvmlEventSetFree, events)
-
-
-def supported_events(handle: Handle) -> int:
-    """Return a bit for each type of event that the GPU tells."""
-    return int(call(pynvml.nvmlDeviceGetSupportedEventTypes, handle))
 
 
 def register_events(handle: Handle, mask: int, events: Any) -> None:
@@ -557,25 +527,10 @@ def _fabric(state: int, health: int | None) -> FabricState:
     return FabricState(int(state), health)
 
 
-def serial(handle: Handle) -> str:
-    """Return the number on the board (nvidia-smi: serial)."""
-    return str(call(pynvml.nvmlDeviceGetSerial, handle))
-
-
 def bus_id(handle: Handle) -> str:
     """Tell where it is on the PCIe bus, as the kernel's log names it (nvidia-smi: pci.bus_id)."""
     bus_id = call(pynvml.nvmlDeviceGetPciInfo_v3, handle).busId
     return bus_id.decode("ascii", "replace") if isinstance(bus_id, bytes) else str(bus_id)
-
-
-def ecc_enabled(handle: Handle) -> bool:
-    """Tell whether errors of memory are found now (nvidia-smi: ecc.mode.current)."""
-    return bool(call(pynvml.nvmlDeviceGetCurrentEccMode, handle))
-
-
-def persistence_enabled(handle: Handle) -> bool:
-    """Tell whether the driver stays loaded while nobody uses the GPU (nvidia-smi: persistence_mode)."""
-    return bool(call(pynvml.nvmlDeviceGetPersistenceMode, handle))
 
 
 def compute_mode(handle: Handle) -> str:

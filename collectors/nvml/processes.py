@@ -8,7 +8,7 @@ from collectors.attribution.processes import LASTING, Attribution, printable
 from collectors.files import CounterFile, FilePool
 from collectors.nvml import gate
 from collectors.nvml.clock import Cursor, Now, wall_shift_us
-from collectors.nvml.query import DeviceQuery
+from collectors.nvml.query import MOST_BYTES, DeviceQuery
 from collectors.nvml.types import Handle, NoDataError, ProcessUtilization, RunningProcess
 from dutycycle.contract.catalogue import PCT
 from dutycycle.contract.records.samples import GpuProcess
@@ -176,14 +176,22 @@ def read_processes(
     graphics: list[RunningProcess] | None,
     utilizations: ProcessUtilizations | None,
     identities: ProcessIdentities,
+    query: DeviceQuery,
+    total_bytes: int | None,
 ) -> tuple[GpuProcess, ...] | None:
     """Return every process in the GPU's lists or with utilization, by pid. None where there is none in what
-    is known, and it is not known which compute on it: nobody is no answer then.
+    is known, and it is not known which compute on it: nobody is no answer then. Memory that is more than the
+    GPU's ``total_bytes`` is absent, and counted by ``query``.
 
     A process in the compute and in the graphics list is one process (nvidia-smi: type C+G). A server of MPS
     is none: whose work it does is not known, and a client of which no utilization is told may do it.
     """
     held = memory_by_pid([*(compute or ()), *(graphics or ())])
+    most = total_bytes or MOST_BYTES
+    for pid, used in held.items():
+        if used is not None and used > most:  # as libraries older than the driver read it
+            query.possible("process_memory", used, (0, most))
+            held[pid] = None
     pids = sorted({*held, *(utilizations.by_pid if utilizations else ())})
     if compute is None and not pids:
         return None

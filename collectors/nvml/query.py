@@ -1,13 +1,14 @@
 """Asks one GPU. What it does not support is counted once and never asked again."""
 
 from collections.abc import Callable
-from math import inf
 from typing import Any, TypeVar
 
 from collectors.nvml.gate import DriverCall
 from collectors.nvml.types import Handle, NoDataError, NvmlError, TransientError, UnsupportedError
+from dutycycle.contract.catalogue import LIMITS
 from dutycycle.telemetry.events import NOT_MEASURED, Telemetry
 
+MOST_BYTES = LIMITS["mem_total_bytes"][1]
 _T = TypeVar("_T")
 
 
@@ -65,13 +66,12 @@ class DeviceQuery:
         return None
 
     def possible_memory(self, what: str, memory: tuple[int, int] | None) -> tuple[int | None, int | None]:
-        """Return bytes used and in total. Absent, and counted, is the total where it is 0, with what is used
-        of it; and what is used where it is more than there is."""
+        """Return bytes used and in total. Absent, and counted, is the total where it is 0 or more than a GPU
+        has, with what is used of it; and what is used where it is more than there is."""
         if memory is None:
             return None, None
         used, total = memory
-        if total == 0:
-            self.possible(what, total, (1, inf))
+        if self.possible(what, total, (1, MOST_BYTES)) is None:
             return None, None
         return (None if self.possible(what, used, (0, total)) is None else used), total
 

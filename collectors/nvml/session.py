@@ -57,7 +57,7 @@ class Session:
 
     @property
     def driver(self) -> str:
-        """Return the driver's version; empty before the library was opened."""
+        """Return the driver's version; empty before the library was opened, and where it is not told."""
         return self._driver
 
     @property
@@ -86,7 +86,7 @@ class Session:
             elif not self._open and self._open_backoff.is_due(now_s):
                 gate.open_library()
                 self._open = True
-                driver = gate.driver_version()
+                driver = _driver_version()
                 if driver != self._driver:
                     for device in self._devices.values():
                         device.query.forget()  # another driver supports other calls
@@ -175,6 +175,16 @@ class Session:
         self._telemetry.clear_condition(DEVICE_LOST, key, "answers again")
         if not self._silent:
             self._rescan_backoff.reset()
+
+
+def _driver_version() -> str:
+    """Return the driver's version; empty where that alone is not told."""
+    try:
+        return gate.driver_version()
+    except DriverUnavailableError:
+        raise
+    except NvmlError:
+        return ""
 
 
 def _list_devices(count: int) -> tuple[list[DeviceRef], dict[str, str]]:

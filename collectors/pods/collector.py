@@ -4,7 +4,8 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from collectors.base import Outgoing, Tick
+from collectors.base import Tick
+from dutycycle.contract.log import ProducerRecord
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.kube.config import of_service
@@ -49,7 +50,7 @@ class PodsCollector:
         with self._watch.lock:
             return self._watch.table.pod_of(uid)
 
-    def collect(self, tick: Tick) -> Sequence[Outgoing]:
+    def collect(self, tick: Tick) -> Sequence[ProducerRecord]:
         """Return records that are new. Raises ``RuntimeError`` if the watch had died; it is begun anew."""
         if self._failure is not None:
             failure, self._failure = self._failure, None
@@ -57,7 +58,7 @@ class PodsCollector:
             raise RuntimeError(f"the watch of pods failed: {failure}") from failure
         with self._watch.lock:
             return [
-                Outgoing(topic=_TOPIC, key=uid, payload=payload, ts_ms=tick.ts_ms)
+                ProducerRecord(topic=_TOPIC, key=uid, value=payload, ts_ms=tick.ts_ms)
                 for uid, payload in self._watch.table.drain(tick.monotonic_s, tick.ts_ms)
             ]
 

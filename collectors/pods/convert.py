@@ -1,5 +1,6 @@
 """Turns a pod as the API server shows it into the record on the topic ``pods``. Pure."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,8 @@ from dutycycle.kube.templates import template_of
 
 STATIC_POD = "kubernetes.io/config.hash"
 """Annotation of a static pod: the uid that the kubelet gave it, which its cgroup carries."""
+_HASH = re.compile(r"[0-9a-f]{32}")
+"""What the kubelet writes there: anybody may write it, and the uid of another's pod is none."""
 # The labels of the Kubeflow training and MPI operators, JobSet, KubeRay, LeaderWorkerSet, Volcano, Spark, and
 # Kubernetes' own for indexed Jobs and StatefulSets.
 _ROLES = (
@@ -96,7 +99,7 @@ def records(pod: Mapping[str, Any], owner: ObjectRef | None, label_keys: Sequenc
     record = pod_record(pod, owner, label_keys)
     yield record
     static = (pod["metadata"].get("annotations") or {}).get(STATIC_POD)
-    if static and static != record.uid:
+    if static and _HASH.fullmatch(static) and static != record.uid:
         yield replace(record, uid=static, object_uid=record.uid)
 
 
@@ -146,4 +149,5 @@ def revision_of(kind: str, labels: Mapping[str, str]) -> str | None:
 
 
 def _number(text: str | None) -> int | None:
-    return int(text) if text and text.isascii() and text.isdigit() else None
+    """Return the number that a label is; None for none, and for one that no job has."""
+    return int(text) if text and re.fullmatch(r"[0-9]{1,9}", text) else None

@@ -12,6 +12,8 @@ from collectors.pods.convert import job_ref, records
 from collectors.pods.owners import OwnerCache
 from collectors.pods.table import PodTable
 from dutycycle.contract.backoff import Backoff
+from dutycycle.contract.codec import decode, encode
+from dutycycle.contract.records.pods import Pod
 from dutycycle.kube.discovery import POD
 from dutycycle.kube.errors import KubeError
 from dutycycle.kube.objects import ApiServer
@@ -170,6 +172,8 @@ class PodWatch:
             else:
                 self._unowned.pop(meta["uid"], None)
             pod_records = list(records(pod, owner, self._label_keys))
+            for record in pod_records:  # what cannot be written or read costs no other pod
+                decode(Pod, encode(record), "pods")
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             detail = f"a pod that is none: {type(error).__name__}: {error}"
             self._telemetry.emit(COLLECTOR_FAILED, detail, collector="pods", reason="bad_pod")

@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from collectors.attribution.processes import Attribution
-from collectors.base import Outgoing, Tick, of_node
+from collectors.base import Tick, of_node
 from collectors.process.socket import StepSocket
 from collectors.process.software import Processes
+from dutycycle.contract.log import ProducerRecord
 from dutycycle.contract.records.processes import Process, ProcessSample
 from dutycycle.telemetry.events import PROCESSES_LEFT_OUT, Telemetry
 
@@ -50,7 +51,7 @@ class ProcessCollector:
         """Of each process when it is read next, and the distance to the time after that. Seconds."""
         self._trained: set[int] = set()
 
-    def collect(self, tick: Tick) -> Sequence[Outgoing]:
+    def collect(self, tick: Tick) -> Sequence[ProducerRecord]:
         """Return a ``processes`` record with those that were read or reported; nothing if there are none."""
         reports = {report.pid: report for report in (self._steps.take() if self._steps else ())}
         for pid in reports.keys() - self._trained:  # now it has loaded all that it needs, and has its workers

@@ -2,7 +2,7 @@
 
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -79,15 +79,6 @@ class Processes:
         for child in children[process.pid]:
             children[child.pid] = self._below(child.pid)
         return data_workers(process, children, ranks)
-
-    def pids(self) -> Iterable[int]:
-        """Return all of them."""
-        return self._seen.keys()
-
-    def parent(self, pid: int) -> int | None:
-        """Return the process that started it, or took it over."""
-        process = self._seen.get(pid)
-        return process.parent if process else None
 
     def name(self, pid: int) -> str | None:
         """Return its ``comm``."""

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
-from collectors.base import Outgoing, Tick, of_node
+from collectors.base import Tick, of_node
 from collectors.prometheus.answers import AnswerReader
 from collectors.prometheus.containers import CONTAINER_SELECTOR
 from collectors.prometheus.dcgm.health import DcgmHealth
@@ -20,6 +20,7 @@ from collectors.prometheus.names import PodNames, scraped_pods
 from collectors.prometheus.query import QueryError
 from collectors.prometheus.records import APART_MS, WAITING_MS, by_node, cgroup_samples, nvml_samples
 from collectors.prometheus.series import NewSample, ScrapeCursor, ScrapedSeries
+from dutycycle.contract.log import ProducerRecord
 from dutycycle.telemetry.events import (
     ATTRIBUTION_FAILED,
     NOT_MEASURED,
@@ -81,7 +82,7 @@ class PrometheusCollector:
         """By node: when its containers were measured last."""
         self._pod_info_due_s = float("-inf")
 
-    def collect(self, tick: Tick) -> Sequence[Outgoing]:
+    def collect(self, tick: Tick) -> Sequence[ProducerRecord]:
         """Return what was scraped since the last tick. Raises ``QueryError`` when every query failed, and
         ``ClustersMixedError``."""
         deadline_s = time.monotonic() + max(_LEAST_DEADLINE_S, 1.5 * tick.interval_ms / 1000)
@@ -149,7 +150,7 @@ class PrometheusCollector:
         self._report(POD_INFO, None)
         self._pod_info_due_s = tick.monotonic_s + _POD_INFO_EVERY_S
 
-    def _records(self, samples: dict[str, list[NewSample]], tick: Tick) -> Iterator[Outgoing]:
+    def _records(self, samples: dict[str, list[NewSample]], tick: Tick) -> Iterator[ProducerRecord]:
         nodes = {what: by_node(of, self._reader.nodes, APART_MS[what]) for what, of in samples.items()}
         for of in nodes.values():
             of.pop("", None)
@@ -173,7 +174,7 @@ class PrometheusCollector:
             if self._health is not None:
                 for event in self._health.events(gpus, nodes["gpus"][gpus.node], tick):
                     yield of_node("gpu-events", event)
-        for use in cgroup_samples(nodes["containers"], hosts, self._pod_index, tick):
+        for use in cgroup_samples(nodes["containers"], hosts, self._pod_index, tick, self._reader.no_numbers):
             yield of_node("cgroup-samples", use)
 
     def _report(self, what: str, error: QueryError | None) -> None:

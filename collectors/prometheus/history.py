@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
 from statistics import median
 
-from collectors.base import Outgoing, Tick, of_node
+from collectors.base import Tick, of_node
 from collectors.prometheus.answers import AnswerReader, LearnedState
 from collectors.prometheus.containers import CONTAINER_SELECTOR
 from collectors.prometheus.host import HOST_SELECTOR
@@ -20,6 +20,7 @@ from collectors.prometheus.kube_state import KUBE_SELECTOR, KubeState
 from collectors.prometheus.names import PodNames, PodState, ScrapedPod, scraped_pods
 from collectors.prometheus.records import APART_MS, WAITING_MS, cgroup_samples, nvml_samples
 from collectors.prometheus.series import NewSample, ScrapedSeries, samples_after
+from dutycycle.contract.log import ProducerRecord
 from dutycycle.contract.records.base import RecordBase, written
 
 _SLICE_MS = 30_000
@@ -87,7 +88,7 @@ class History:
         self._reader.restore(state.learned)
         self._names.restore(state.pods)
 
-    def records(self, chunk: Chunk) -> Iterator[Outgoing]:
+    def records(self, chunk: Chunk) -> Iterator[ProducerRecord]:
         """Yield the records of a chunk, in order of time. Raises ``ClustersMixedError``."""
         chunk = replace(chunk, series=self._reader.read(chunk.series, chunk.start_ms))
         scrapes: _Scrapes = defaultdict(lambda: defaultdict(list))
@@ -141,9 +142,9 @@ class History:
             samples.sort(key=lambda numbered: numbered[:2])
         return {node: list(_together(samples, APART_MS[what])) for node, samples in nodes.items()}
 
-    def _slice(self, scrapes: _Scrapes, index: PodIndex) -> Iterator[Outgoing]:
+    def _slice(self, scrapes: _Scrapes, index: PodIndex) -> Iterator[ProducerRecord]:
         """Yield the records of a slice: who the pods are, and then what they did."""
-        outs: list[Outgoing] = []
+        outs: list[ProducerRecord] = []
         seen: list[ScrapedPod] = []
         for (ts_ms, node), of in scrapes.items():
             tick = self._tick(ts_ms)
@@ -154,7 +155,7 @@ class History:
             gpus = list(nvml_samples(of_gpus, self._reader.gpus, index, tick))
             seen += scraped_pods(containers, gpus, index)
             outs += [of_node("nvml-samples", sample) for sample in gpus]
-            uses = cgroup_samples(containers, hosts, index, tick)
+            uses = cgroup_samples(containers, hosts, index, tick, self._reader.no_numbers)
             outs += [of_node("cgroup-samples", sample) for sample in uses]
         first_ms, _ = next(iter(scrapes))
         yield from self._names.update(seen, self._kube, self._tick(first_ms))

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Iterator
 
-from collectors.base import Outgoing, Tick
+from collectors.base import Tick
 from collectors.pods.table import PodTable
 from collectors.prometheus.identity.labels import Workload, workload_of
 from collectors.prometheus.identity.pods import PodIndex
-from collectors.prometheus.kube_state import KubeState
-from collectors.prometheus.owners import own_job
+from collectors.prometheus.kube_state import KubeState, own_job
 from collectors.prometheus.records import ByNode
+from dutycycle.contract.log import ProducerRecord
 from dutycycle.contract.records.base import RecordBase
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.samples import NvmlSample
@@ -36,7 +36,7 @@ class PodNames:
         self._seen_s: dict[str, float] = {}
         self._answers = 0
 
-    def update(self, seen: Iterable[ScrapedPod], kube: KubeState, tick: Tick) -> Iterator[Outgoing]:
+    def update(self, seen: Iterable[ScrapedPod], kube: KubeState, tick: Tick) -> Iterator[ProducerRecord]:
         """Yield the records that are new at ``tick``; pods that were not scraped for long are gone."""
         new: dict[str, Pod] = {}
         for uid, node, who in seen:
@@ -55,7 +55,7 @@ class PodNames:
             self._table.put(self._pods[uid])
         self._answers = kube.answers
         for uid, payload in self._table.drain(tick.monotonic_s, tick.ts_ms):
-            yield Outgoing(topic="pods", key=uid, payload=payload, ts_ms=tick.ts_ms)
+            yield ProducerRecord(topic="pods", key=uid, value=payload, ts_ms=tick.ts_ms)
 
     def snapshot(self) -> list[PodState]:
         """Return every pod that is known, for ``restore``."""

@@ -90,7 +90,7 @@ class Prometheus:
             ask = partial(
                 self._connection.custom_query_range, query, start, end, str(step_s), timeout=timeout_s
             )
-        return without_replicas(self._explained(ask, parse_matrix, timeout_s))
+        return without_replicas(self._with_names(self._explained(ask, parse_matrix, timeout_s)))
 
     def by_step(
         self, function: str, name: str, selector: str, start_ms: int, end_ms: int, step_s: int, timeout_s: int
@@ -150,7 +150,7 @@ class Prometheus:
             return
         try:
             body = response.json()
-        except requests.exceptions.JSONDecodeError:
+        except (requests.exceptions.JSONDecodeError, RecursionError):
             return  # whoever asked says so
         if isinstance(body, dict):
             if response.ok and body.get("status") == "error":
@@ -165,7 +165,17 @@ class Prometheus:
     ) -> list[ScrapedSeries]:
         timeout_s = max(1, round(deadline_s - time.monotonic()))
         ask = partial(self._connection.custom_query, self._narrowed(query), timeout=timeout_s)
-        return without_replicas(self._explained(ask, parse, timeout_s))
+        return without_replicas(self._with_names(self._explained(ask, parse, timeout_s)))
+
+    def _with_names(self, series: list[ScrapedSeries]) -> list[ScrapedSeries]:
+        """Return the series that say of which metric they are. Raises ``QueryError`` where none does."""
+        named = [scraped for scraped in series if scraped.labels.get("__name__")]
+        if series and not named:
+            raise QueryError(
+                f"{self.place} answers with series that have no name (__name__): a proxy between takes it "
+                "away, or with --step the server does, and without --step it does not"
+            )
+        return named
 
     def _explained(self, ask: Callable[[], Any], parse: Callable[[Any], list[T]], timeout_s: int) -> list[T]:
         try:
@@ -185,7 +195,7 @@ class Prometheus:
             raise QueryError(self._no_prometheus("its answer is no JSON")) from error
         except requests.RequestException as error:
             raise AwayError(f"{self.place} does not answer: {_root(error)}") from error
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             if self._error:  # as a proxy between us and Prometheus passes it on
                 is_limit = any(word in self._error for word in _LIMITS)
                 lasts = self._error.startswith(_OUR_FAULT)

@@ -1,18 +1,23 @@
 """Makes of the samples of one tick the records of each node. Pure."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+from msgspec.structs import replace
 
 from collectors.base import Tick
-from collectors.prometheus.containers import pod_cgroups
+from collectors.prometheus.containers import CPU, MEMORY, pod_cgroups
 from collectors.prometheus.dcgm.devices import GpuReader
 from collectors.prometheus.host import from_node_exporter, from_root_cgroup
 from collectors.prometheus.identity.nodes import NodeNames
 from collectors.prometheus.identity.pods import PodIndex
 from collectors.prometheus.series import NewSample
-from dutycycle.contract.records.samples import CgroupSample, Host, NvmlSample
+from collectors.within_host import within_host
+from dutycycle.contract.records.samples import CgroupSample, Container, Host, NvmlSample
 
 ByNode = Mapping[str, Sequence[NewSample]]
+_Part = TypeVar("_Part", Container, Host)
 APART_MS = {"gpus": 1000, "hosts": 1000, "containers": 30_000}
 """How far apart the samples of one record may be: cAdvisor measures each container at a time of its own."""
 
@@ -45,24 +50,37 @@ def nvml_samples(nodes: ByNode, reader: GpuReader, pod_index: PodIndex, tick: Ti
 
 
 def cgroup_samples(
-    containers: ByNode, hosts: ByNode, pod_index: PodIndex, tick: Tick
+    containers: ByNode, hosts: ByNode, pod_index: PodIndex, tick: Tick, no_numbers: Counter[tuple[str, str]]
 ) -> Iterator[CgroupSample]:
     """Yield one record for each node with new samples of its containers, of itself, or of both.
 
     Where node_exporter is scraped it speaks for the host, in the record of cAdvisor's next scrape, where
     this comes. ``hosts`` holds every node that node_exporter speaks for, with an empty list where it has no
-    samples.
+    samples. What is more than the node has is absent, and counted in ``no_numbers`` by metric and value.
     """
     for node in containers.keys() | {node for node, samples in hosts.items() if samples}:
         of_containers, of_host = containers.get(node, ()), hosts.get(node)
         samples = [*of_containers, *(of_host or ())]
         pods = tuple(pod_cgroups(of_containers, pod_index))
         host = from_root_cgroup(of_containers) if of_host is None else from_node_exporter(list(of_host))
+        pods = tuple(
+            replace(pod, containers=tuple(_within(part, host, no_numbers) for part in pod.containers))
+            for pod in pods
+        )
+        host = _within(host, host, no_numbers)
         if pods or host != Host():
             yield CgroupSample(
                 node=node, collector=tick.collector, seq=tick.seq, ts_ms=_ts_ms(samples),
                 interval_ms=_interval_ms(samples, tick), host=host, pods=pods,
             )  # fmt: skip
+
+
+def _within(part: _Part, host: Host, no_numbers: Counter[tuple[str, str]]) -> _Part:
+    """Return a container, or the host itself, without what is more than the host has; counted."""
+    part, left_out = within_host(part, host)
+    for field, value in left_out.items():
+        no_numbers[(CPU, f"{value:g} %") if field == "cpu_util_pct" else (MEMORY, f"{value:g}")] += 1
+    return part
 
 
 def _ts_ms(samples: Iterable[NewSample]) -> int:

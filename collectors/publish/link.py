@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, Self
 
-from collectors.base import Outgoing
+from dutycycle.contract.log import ProducerRecord
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import SAMPLE_TOPICS, TOPICS, full_name
 from dutycycle.kafka.clients import probe
@@ -19,14 +19,14 @@ from dutycycle.telemetry.events import Telemetry
 class RefusedRecord:
     """Names a record that was not stored, and why."""
 
-    record: Outgoing
+    record: ProducerRecord
     error: BrokerError
 
 
 class Link(Protocol):
     """Sends over a connection. After an error or a refusal it can only be aborted."""
 
-    async def deliver(self, records: Sequence[Outgoing]) -> list[RefusedRecord]:
+    async def deliver(self, records: Sequence[ProducerRecord]) -> list[RefusedRecord]:
         """Return when all are acknowledged but those in the answer; raises ``BrokerError``.
 
         A broker refuses records together: at least one of those in the answer can never be stored.
@@ -57,10 +57,10 @@ class KafkaLink:
         await producer.start()
         return cls(producer, settings.topic_prefix)
 
-    async def deliver(self, records: Sequence[Outgoing]) -> list[RefusedRecord]:
+    async def deliver(self, records: Sequence[ProducerRecord]) -> list[RefusedRecord]:
         """Send all in order, and wait for the acknowledgements."""
         sent = [
-            await self._producer.send(self._names[record.topic], record.key, record.payload, record.ts_ms)
+            await self._producer.send(self._names[record.topic], record.key, record.value, record.ts_ms)
             for record in records
         ]
         return refused(records, await self._producer.failures(sent))
@@ -70,7 +70,7 @@ class KafkaLink:
         await self._producer.abort()
 
 
-def refused(records: Sequence[Outgoing], failures: Sequence[BrokerError | None]) -> list[RefusedRecord]:
+def refused(records: Sequence[ProducerRecord], failures: Sequence[BrokerError | None]) -> list[RefusedRecord]:
     """Return the records that failed, if a refusal is among the failures; else raises the first failure.
 
     After a refused batch the broker takes no later one of that producer either, for its sequence numbers.

@@ -12,9 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from collectors.base import Outgoing
 from collectors.publish.spool import Spool, SpoolError, SpoolWriteError, record_bytes
 from collectors.publish.spool_file import is_damage
+from dutycycle.contract.log import ProducerRecord
 from dutycycle.telemetry.events import SPOOL_DROPPED, SPOOL_FAILED, SPOOLED, Telemetry
 
 _R = TypeVar("_R")
@@ -25,7 +25,7 @@ class Batch:
     """Holds records that are being sent. ``through`` is the last one's id in the spool, None if it is not
     there."""
 
-    records: tuple[Outgoing, ...]
+    records: tuple[ProducerRecord, ...]
     through: int | None
 
 
@@ -40,7 +40,7 @@ class Outbox:
         self._spool = spool
         self._telemetry = telemetry
         self._most_bytes = memory_bytes
-        self._memory: deque[Outgoing] = deque()
+        self._memory: deque[ProducerRecord] = deque()
         self._memory_bytes = 0
         self._moving = 0
         self._in_flight: Batch | None = None
@@ -64,7 +64,7 @@ class Outbox:
         """Return the bytes that they take there; 0 without any, although the file keeps some pages."""
         return self._spool.used_bytes if len(self._spool) else 0
 
-    def put(self, records: Sequence[Outgoing]) -> None:
+    def put(self, records: Sequence[ProducerRecord]) -> None:
         """Queue records; past the bound of the memory its oldest are dropped and counted."""
         self._memory.extend(records)
         self._memory_bytes += sum(map(record_bytes, records))
@@ -113,7 +113,7 @@ class Outbox:
 
     def _next_in_memory(self, most: int, most_bytes: int) -> Batch | None:
         self.has_new.clear()
-        records: list[Outgoing] = []
+        records: list[ProducerRecord] = []
         total = 0
         while self._memory and len(records) < most:
             size = record_bytes(self._memory[0])
@@ -167,11 +167,11 @@ class Outbox:
         await self._on_disk(self._spool.close)
         self._disk.shutdown(wait=False)
 
-    def _only_in_memory(self) -> tuple[Outgoing, ...]:
+    def _only_in_memory(self) -> tuple[ProducerRecord, ...]:
         """Return the records that are being sent and are not on disk."""
         return self._in_flight.records if self._in_flight and self._in_flight.through is None else ()
 
-    def _put_back(self, records: Sequence[Outgoing]) -> None:
+    def _put_back(self, records: Sequence[ProducerRecord]) -> None:
         self._memory.extendleft(reversed(records))
         self._memory_bytes += sum(map(record_bytes, records))
         self._bound_memory()

@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from collectors.base import Outgoing
 from collectors.publish.link import Link, RefusedRecord
 from collectors.publish.outbox import Outbox
 from dutycycle.contract.backoff import Backoff
+from dutycycle.contract.log import ProducerRecord
 from dutycycle.contract.topics import SAMPLE_TOPICS, TOPICS
 from dutycycle.kafka.errors import BrokerError, BrokerRefusedError, BrokerUnreachableError
 from dutycycle.kafka.reachability import Reachability
@@ -76,11 +76,11 @@ class Publisher:
             return "records go to the broker"
         return f"the broker is unreachable, {self._outbox.spooled} records are on disk"
 
-    def publish(self, records: Sequence[Outgoing]) -> None:
+    def publish(self, records: Sequence[ProducerRecord]) -> None:
         """Queue records behind all before; one that its topic cannot take is dropped and counted."""
-        good = [record for record in records if len(record.payload or b"") <= TOPICS[record.topic].max_bytes]
+        good = [record for record in records if len(record.value or b"") <= TOPICS[record.topic].max_bytes]
         for record in records:
-            if len(record.payload or b"") > TOPICS[record.topic].max_bytes:
+            if len(record.value or b"") > TOPICS[record.topic].max_bytes:
                 self._too_large(record)
         if good:
             self._idle.clear()
@@ -138,7 +138,7 @@ class Publisher:
         await self._disconnect()
         await self._outbox.close()
 
-    async def _attempt(self, records: Sequence[Outgoing]) -> list[RefusedRecord]:
+    async def _attempt(self, records: Sequence[ProducerRecord]) -> list[RefusedRecord]:
         link = self._link
         if link is None:
             link = await self._spooling_meanwhile(self._reconnect())
@@ -182,8 +182,8 @@ class Publisher:
                 task.cancel()
                 await asyncio.wait({task}, timeout=_ABANDON_S)
 
-    def _too_large(self, record: Outgoing) -> None:
-        size = len(record.payload or b"")
+    def _too_large(self, record: ProducerRecord) -> None:
+        size = len(record.value or b"")
         detail = f"{size} bytes from {record.key}: dropped"
         self._telemetry.emit(RECORD_TOO_LARGE, detail, topic=record.topic)
 

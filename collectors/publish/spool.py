@@ -10,9 +10,9 @@ from typing import Self
 
 import zstandard
 
-from collectors.base import Outgoing
 from collectors.publish.spool_file import SpoolFile, put_aside
 from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.log import ProducerRecord
 
 _FILE = "spool.db"
 _EVICT_EVERY = 64
@@ -41,7 +41,7 @@ class Spooled:
     """Holds a record with its place in the spool."""
 
     id: int
-    record: Outgoing
+    record: ProducerRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class Spool:
         """Tell whether a spool of before could not be read, and was put aside as ``spool.damaged``."""
         return self._file.was_damaged
 
-    def append(self, records: Sequence[Outgoing], *, keep_through: int = 0) -> Appended:
+    def append(self, records: Sequence[ProducerRecord], *, keep_through: int = 0) -> Appended:
         """Store all of ``records`` behind the others, or none of them.
 
         Past the bound the oldest go, but none with an id up to ``keep_through``: those are being sent.
@@ -108,7 +108,7 @@ class Spool:
         try:
             with self._file.transaction() as database:
                 for number, record in enumerate(records, 1):
-                    packed = None if record.payload is None else self._pack.compress(record.payload)
+                    packed = None if record.value is None else self._pack.compress(record.value)
                     row = (record.topic, record.key, record.ts_ms, packed)
                     last = database.execute(_INSERT, row).lastrowid or 0
                     if number % _EVICT_EVERY == 0 or number == len(records):
@@ -137,7 +137,7 @@ class Spool:
                 except zstandard.ZstdError:  # a flipped bit: SQLite's own check does not cover values
                     broken.append(number)
                     continue
-                record = Outgoing(topic=topic, key=key, payload=payload, ts_ms=ts_ms)
+                record = ProducerRecord(topic=topic, key=key, value=payload, ts_ms=ts_ms)
                 total += record_bytes(record)
                 if entries and total > most_bytes:
                     break
@@ -208,9 +208,9 @@ class Spool:
         return int(self._file.database.execute(_COUNT, (after, through)).fetchone()[0])
 
 
-def record_bytes(record: Outgoing) -> int:
+def record_bytes(record: ProducerRecord) -> int:
     """Return what a record weighs in memory and in a batch, about, bytes."""
-    return len(record.payload or b"") + len(record.key) + len(record.topic) + 64
+    return len(record.value or b"") + len(record.key) + len(record.topic) + 64
 
 
 def _unusable(folder: Path) -> str:

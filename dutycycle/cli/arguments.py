@@ -159,6 +159,10 @@ def add_timeout(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
+_LEAST_SECONDS = 10**9
+"""Of these seconds on, from 2001, a number has ten digits; as milliseconds it is of early 1970."""
+
+
 def moment_ms(flag: str, text: str, now_ms: int) -> int:
     """Return the Unix milliseconds that ``flag`` was given: of ``2026-11-20T10:00:00Z``, of ``-10m`` (before
     now), or of their own number.
@@ -177,6 +181,8 @@ def moment_ms(flag: str, text: str, now_ms: int) -> int:
         raise SettingError(
             f"{flag} {text!r}: expected 2026-11-20T10:00:00Z, -10m, or Unix milliseconds"
         ) from error
+    if text.isdecimal() and _LEAST_SECONDS <= ts_ms < 10 * _LEAST_SECONDS:
+        raise SettingError(f"{flag} {text}: looks like Unix seconds: expected milliseconds, {text}000")
     if not 0 <= ts_ms <= END_OF_TIME_MS:
         raise SettingError(f"{flag} {text!r}: is before 1970 or after 2100")
     return ts_ms

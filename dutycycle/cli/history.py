@@ -39,7 +39,7 @@ def add_arguments(group: argparse._ArgumentGroup) -> None:
 
 def since_until(args: argparse.Namespace) -> tuple[int, int]:
     """Return ``--since`` and ``--until`` in Unix milliseconds. Raises ``SettingError``."""
-    end_ms, start_ms = ago_ms("--until", args.until or "0s"), ago_ms("--since", args.since)
+    end_ms, start_ms = ago_ms("--until", args.until or "now"), ago_ms("--since", args.since)
     if start_ms >= end_ms:
         raise SettingError(
             f"--since {args.since} --until {args.until or 'now'}: the end is not after the beginning"
@@ -48,10 +48,18 @@ def since_until(args: argparse.Namespace) -> tuple[int, int]:
 
 
 def ago_ms(flag: str, text: str) -> int:
-    """Return the Unix milliseconds of ``7d`` (before now), or what ``moment_ms`` takes. Raises
+    """Return the Unix milliseconds of ``7d`` (before now), ``now``, or what ``moment_ms`` takes. Raises
     ``SettingError``."""
-    is_ago = text[:1].isdigit() and text[-1:].isalpha() and not text.endswith("Z")
-    return moment_ms(flag, f"-{text}" if is_ago else text, time.time_ns() // 1_000_000)
+    now_ms = time.time_ns() // 1_000_000
+    if text == "now":
+        return now_ms
+    if text[:1].isdigit() and text[-1:].isalpha() and not text.endswith("Z"):
+        try:
+            parsers.duration(text)
+        except ValueError as error:
+            raise SettingError(f"{flag} {text!r}: {error}, or 2026-11-20T10:00:00Z") from error
+        text = f"-{text}"
+    return moment_ms(flag, text, now_ms)
 
 
 def prometheus_of(args: argparse.Namespace, settings: Settings) -> Settings:
@@ -73,6 +81,7 @@ def range_of(args: argparse.Namespace) -> "Range":
     from dutycycle.traces.backfill import Range  # here, not above: --help need not wait for it
 
     start_ms, end_ms = since_until(args)
+    end_ms = min(end_ms, ago_ms("--until", "now"))  # nothing of the future is there to be asked for
     step_s: int | None = None
     if args.step is not None:
         step_s = int(args.step)

@@ -18,7 +18,7 @@ from dutycycle.contract.errors import DutycycleError, NotInstalledError, Setting
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.load import load, near_misses
 from dutycycle.parser import Parser
-from dutycycle.process import SERVICES, command_name, die_with_parent, interrupt_on_signals
+from dutycycle.process import SERVICES, command_name, die_with_parent, interrupt_on_signals, print_remark
 
 COMMANDS = {
     "run": "run a command here or a job on a cluster, and report what it used and what holds it back",
@@ -95,7 +95,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         set_up_logging(verbose=args.verbose)
         settings = load(os.environ, arguments.given_settings(args))
         for name, resembles in near_misses(os.environ):
-            print(f"dutycycle: {name} is no setting; did you mean {resembles}?", file=sys.stderr)  # noqa: T201
+            print_remark(f"dutycycle: {name} is no setting; did you mean {resembles}?")
         return command_module(args.command).run(args, settings)
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
@@ -141,7 +141,7 @@ def set_up_logging(*, verbose: bool) -> None:
 
 
 def _say(message: object, status: int) -> int:
-    print(f"dutycycle: {message}", file=sys.stderr)  # noqa: T201
+    print_remark(f"dutycycle: {message}")
     return status
 
 

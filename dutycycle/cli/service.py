@@ -3,12 +3,11 @@
 import asyncio
 import logging
 import os
-import sys
 from collections.abc import Awaitable, Callable
 
 from dutycycle.contract.errors import SettingError
 from dutycycle.contract.settings.groups import Settings
-from dutycycle.process import NOT_BEGUN, PARENT_VARIABLE, RESTARTS_VARIABLE, stop_on_signals
+from dutycycle.process import NOT_BEGUN, PARENT_VARIABLE, RESTARTS_VARIABLE, print_remark, stop_on_signals
 from dutycycle.telemetry.events import BROKER_UNREACHABLE, Telemetry
 from dutycycle.telemetry.metrics import RESTARTS
 from dutycycle.telemetry.serving import serving
@@ -47,7 +46,7 @@ def run_service(run: Run, name: str, settings: Settings, limits: StallLimits | N
             elif SINK_AWAY.name in away:
                 why = away[SINK_AWAY.name].removesuffix("; trying again")
             if why is not None:
-                print(f"dutycycle: {why}", file=sys.stderr, flush=True)  # noqa: T201
+                print_remark(f"dutycycle: {why}")
                 status = 1
             elif telemetry.status.waiting:
                 status = NOT_BEGUN

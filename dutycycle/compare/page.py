@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dutycycle.compare.comparison import NamedRun, verdicts
-from dutycycle.compare.text import NO_DIFFERENCE, heads_of, kind_of, rows_of
+from dutycycle.compare.comparison import NO_DIFFERENCE, NamedRun, heads_of, kind_of, rows_of, verdicts
 from dutycycle.measures.change import LEAST, SIGMAS
 from dutycycle.measures.figures import TIME_LAYERS
 from dutycycle.report.charts.chart import Chart

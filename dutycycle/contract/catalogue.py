@@ -175,7 +175,7 @@ CATALOGUE = (
             "dcgm_mem_copy_utilization": 1, f"{_DEV}MEM_COPY_UTIL": 1, f"{_DEV}MEM_COPY_UTIL_RATIO": 100,
             f"{_DEV}MEMORY_UTIL_RATIO": 100,
         },
-        smi="mem util|mem controller util|mem copy util|mem copy|mem controller",
+        smi="mem util|mem controller util|mem controller load|mem copy util|mem copy|mem controller",
         dcgmi={"MCUTL": "%"}, smi_dmon={"mem": "%"}, wandb={"memory": "%"},
         series=GpuSeries("gpu_memory_copy_utilization_ratio", 0.01),
         annotation=Annotation("mem_util", _ON_GPU),
@@ -200,7 +200,8 @@ CATALOGUE = (
         limits=_WATTS, nvml="nvmlDeviceGetPowerUsage",
         dcgm={"dcgm_power_usage": 1, f"{_DEV}POWER_USAGE": 1, f"{_DEV}BOARD_POWER_WATTS": 1},
         smi="power draw|power|power usage|draw|power draw instant|power instant|power draw average"
-        "|power average|board power|watts|watt",
+        "|power average|board power|board power draw|watts|watt|average gr package power"
+        "|socket gr package power|socket power",
         dcgmi={"POWER": "W"}, smi_dmon={"pwr": "W"}, wandb={"powerWatts": "W"},
         series=GpuSeries("gpu_power_watts"),
     ),

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 UNITS_J = {"J": 1.0, "mJ": 1e-3, "µJ": 1e-6, "kJ": 1e3, "Wh": 3600.0, "kWh": 3.6e6}
 """Joules of each unit in which somebody counts energy."""
+MOST_GROWTH_W = 1e6
+"""No counter of a GPU grows as fast, not even one that is a minute old at each reading in a second: it
+leaps."""
 LEAST_STEPS = 5
 """A counter in hundredths of a kWh grows at times only: before it grew so often, nothing can be told."""
 _MOST_OFF = 10.0

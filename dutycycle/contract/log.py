@@ -18,7 +18,8 @@ class TopicPartition(NamedTuple):
 
 
 class ConsumerRecord(msgspec.Struct, frozen=True, gc=False):
-    """Holds one record as it lies in the log. ``topic`` is without prefix; ``value`` None is a tombstone.
+    """Holds one record as it lies in the log. ``topic`` is without prefix, where nothing else is said;
+    ``value`` None is a tombstone.
 
     ``key`` is text, because every key of ours is; None if the record has none. Bytes that are no UTF-8 are
     kept as surrogates (``key_text``), so that a dead letter can be sent under the very same key.

@@ -18,6 +18,7 @@ import zstandard
 from msgspec import Struct
 
 from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.log import ConsumerRecord, ProducerRecord
 
 _OTHER_FORMATS = frozenset(
     {".arrow", ".bz2", ".csv", ".db", ".feather", ".orc", ".parquet", ".tsv", ".xlsx", ".xz", ".zip"}
@@ -44,6 +45,15 @@ class TraceRecord:
     partition: int = 0
     offset: int | None = None
     ts_ms: int | None = None
+
+
+def trace_line(
+    record: ConsumerRecord | ProducerRecord, prefix: str, offset: int | None = None
+) -> TraceRecord:
+    """Return a record, whose topic is without ``prefix``, as a line of a trace."""
+    return TraceRecord(
+        topic=prefix + record.topic, key=record.key, payload=record.value, offset=offset, ts_ms=record.ts_ms
+    )
 
 
 def encode_line(record: TraceRecord) -> bytes:
@@ -193,16 +203,13 @@ class TraceWriter:
                     if self._raw is not None:
                         self._raw.close()
                 finally:
-                    self._name(complete=failure is None and not self._no_room)
-
-    def _name(self, *, complete: bool) -> None:
-        """Give the file its name, or take it away: on a full disk, what could not be closed does not stay."""
-        if self._partial is None or (self._checkpoints and not complete):
-            return
-        if complete or (self._written and not self._no_room):
-            self._partial.replace(self.path)
-        else:
-            self._partial.unlink()
+                    # The file gets its name, or goes: on a full disk, what could not be closed does not stay.
+                    complete = failure is None and not self._no_room
+                    if self._partial is not None and (complete or not self._checkpoints):
+                        if complete or (self._written and not self._no_room):
+                            self._partial.replace(self.path)
+                        else:
+                            self._partial.unlink()
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

@@ -6,7 +6,7 @@ import io
 import sys
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from itertools import count
 from pathlib import Path
 from typing import IO, Any, Protocol, cast
@@ -51,12 +51,19 @@ class TraceReader:
     def __iter__(self) -> Iterator[tuple[int, TraceRecord]]:
         number = 0
         try:
-            with self._open() as stream:
+            with nullcontext(sys.stdin.buffer) if self.path == "-" else Path(self.path).open("rb") as raw:
+                self._raw = None if self.path == "-" else raw
+                stream = self._decompressed(cast("io.BufferedReader", raw))
                 for number in count(1):
                     if not (line := stream.readline(self._longest)):
                         return
                     if number == 1:
-                        line = self._without_mark(line)
+                        if line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+                            fix = "write it by --out FILE, or convert it: iconv -f UTF-16 -t UTF-8 FILE > NEW"
+                            raise TraceError(
+                                self.path, 1, f"is in UTF-16, as what PowerShell redirects: {fix}"
+                            )
+                        line = line.removeprefix(codecs.BOM_UTF8)  # editors of Windows put it before UTF-8
                     record = self._record(number, line, stream)
                     if record is not None:
                         yield number, record
@@ -64,13 +71,6 @@ class TraceReader:
             self._refuse(number, f"the compressed stream is damaged or cut off: {error}", error)
         except OSError as error:
             raise TraceError(self.path, number, error.strerror or str(error)) from error
-
-    def _without_mark(self, first: bytes) -> bytes:
-        """Return the first line without what editors of Windows put before UTF-8. Raises ``TraceError``."""
-        if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            fix = "write it by --out FILE, or convert it: iconv -f UTF-16 -t UTF-8 FILE > NEW"
-            raise TraceError(self.path, 1, f"is in UTF-16, as what PowerShell redirects: {fix}")
-        return first.removeprefix(codecs.BOM_UTF8)
 
     def _record(self, number: int, line: bytes, stream: _Lines) -> TraceRecord | None:
         """Return what stands in a line; None for nothing, and for a bad line that was told."""
@@ -82,7 +82,9 @@ class TraceReader:
         try:
             return decode_line(line) if line.strip() else None
         except ValueError as error:
-            self._refuse(number, str(error), error)
+            is_log = number == 1 and b'"topic"' not in line
+            hint = "; a log of another program becomes a trace by dutycycle import" if is_log else ""
+            self._refuse(number, f"{error}{hint}", error)
             return None
 
     def _refuse(self, number: int, reason: str, cause: Exception | None = None) -> None:
@@ -90,15 +92,6 @@ class TraceReader:
         if self._bad is None:
             raise error from cause
         self._bad(error)
-
-    @contextmanager
-    def _open(self) -> Iterator[_Lines]:
-        if self.path == "-":
-            yield self._decompressed(cast("io.BufferedReader", sys.stdin.buffer))
-            return
-        with Path(self.path).open("rb") as raw:
-            self._raw = raw
-            yield self._decompressed(raw)
 
     def _decompressed(self, raw: io.BufferedReader) -> _Lines:
         """Return the lines of a stream. A file may have any name, and a pipe has none: no suffix is asked."""

@@ -15,7 +15,7 @@ from dutycycle.contract.catalogue import GPU_ROWS, HELD_METRICS
 from dutycycle.contract.health import logged
 from dutycycle.contract.records.samples import MigDevice
 from dutycycle.imports.moments import Clock, Ticks
-from dutycycle.imports.quantities import Column, HeldShares, Notes, Row, is_measured, read_cells
+from dutycycle.imports.quantities import Column, HeldShares, Notes, Row, complete, is_measured, read_cells
 
 _HELD = {name: row.field for row in GPU_ROWS if row.field in HELD_METRICS for name in row.dcgmi}
 _ENGINE = "GRACT"
@@ -27,6 +27,7 @@ _DCGM_FIELDS = {
     for name, unit in row.dcgmi.items()
 } | {
     "DVCCTR": ("throttle", None),
+    "FBFRE": ("mem_free_bytes", "MiB"),
     **{name: (field, None) for name, field in logged.DCGMI.items()},
 }
 _SLICES = 7
@@ -105,6 +106,7 @@ class DcgmDmonReader:
         if kind != "GPU" and _ENGINE in self._names:
             known.append((self._engine, cells[self._names.index(_ENGINE)]))
         figures = _read_figures(known, self.notes)
+        complete(figures)
         if kind == "GPU":
             return [Row(ts_ms, {"index": number} | figures | self._held_shares(number, cells, ts_ms))]
         # What a slice of a GPU has of its own. The log does not name the GPU: its number tells.

@@ -37,6 +37,10 @@ _BEFORE_LINES = (
 before a heading."""
 _OF_DOCKER = re.compile(r'\{"log": ?"').match
 _HEAD_BYTES = 4096
+_MOST_BEFORE = 20
+"""Lines that a program may write before its log, such as a warning or its settings."""
+_BEGINS_NO_JSON = tuple("|+#=")
+_BEGINS_A_TABLE = (*_BEGINS_NO_JSON, *'0123456789"')
 _PACKED: tuple[tuple[bytes, Callable[[Any], Any]], ...] = (
     (b"\x1f\x8b", gzip.open),
     (b"\x28\xb5\x2f\xfd", lambda raw: io.BufferedReader(ZstdReader(raw))),
@@ -95,6 +99,9 @@ _OTHER_FORMATS = (
      f"is text of gpustat: {_SMI}"),
     (re.compile(r"[\w.-]+(?:,[\w.-]+=[^ ,]+)+ [\w.-]+=\S+ \d{10,19}$").match,
      "is line protocol of InfluxDB: write its values as CSV with a heading, a column each"),
+    (re.compile(r"Time,[-\d]+ ?[\d:.]*,Watts,").match,
+     "is a log of a power meter (PTDaemon): it measures a whole machine, and no GPU"),
+    (re.compile(r"version https://git-lfs\.github\.com/").match, "is a pointer of Git LFS: git lfs pull"),
     (re.compile(r":W&B").match, "is a run of Weights & Biases: dutycycle import wandb FILE"),
 )  # fmt: skip
 """How a log begins that no reader reads, and what to do with it."""
@@ -128,17 +135,34 @@ class LogFile:
         """Give the lines with their numbers and their ends: the last may have none.
 
         NULs stand where a crash lost what was written, or where a log was emptied that is written on: what is
-        before them is a line without an end. Of JSON a line is an object. Raises ``DutycycleError`` for an
-        archive, and for a file that no reader reads, by its first line with text.
+        before them is a line without an end. Of JSON a line is an object; what a program says before it is as
+        it is, and so are its settings in JSON above a table. Raises ``DutycycleError`` for an archive, and
+        for a file that no reader reads, by its first line with text.
         """
         lines = self._read_text()
-        head = []
-        for line in lines:
-            head.append(line)
-            if not line[1].isspace():
+        head: list[tuple[int, str]] = []
+        begin: int | None = None
+        for number, line in lines:
+            text = line.strip(_AROUND)
+            head.append((number, line))
+            if begin is not None:  # settings in JSON, if the heading of a table comes below
+                if text.startswith(_BEGINS_NO_JSON) or (text[:1].isalpha() and _count_known(text) > 1):
+                    begin = None
+                    break
+            elif is_json(text):
+                begin = len(head) - 1
+                if all(before.isspace() for _, before in head[:begin]):
+                    break
+            elif text.startswith(_BEGINS_A_TABLE) or _count_known(text):
                 break
-        self.is_json = bool(head) and is_json(head[-1][1].strip(_AROUND)) is not None
-        yield from flat_lines(chain(head, lines)) if self.is_json else chain(head, lines)
+            if len(head) >= _MOST_BEFORE:
+                break
+        self.is_json = begin is not None
+        if begin is None:
+            yield from chain(head, lines)
+        else:
+            yield from head[:begin]
+            yield from flat_lines(chain(head[begin:], lines))
 
     def _read_text(self) -> Iterator[tuple[int, str]]:
         with self._bytes.open("rb") as raw:

@@ -56,19 +56,19 @@ def import_logs(
                 if gpus > 1
                 else "all lines are taken for one"
             )
-            progress.say(f"{node}: no column says which GPU: {how}")
+            progress.print_line(f"{node}: no column says which GPU: {how}")
         written = run.write(trace)
         for node, interval_ms in samples.nodes().items():
-            progress.say(f"{node}: a tick each {interval_ms / 1000:g} s")
+            progress.print_line(f"{node}: a tick each {interval_ms / 1000:g} s")
         for remark in _remarks(samples):
-            progress.say(remark)
+            progress.print_line(remark)
         left_out = [f"{run.wrong} wrong line{'s' * (run.wrong != 1)}"] * bool(run.wrong)
         if samples.undealt:
             left_out.append(f"{samples.undealt} lines of moments that have not a line of each GPU")
         if samples.doubled:
             left_out.append(f"{samples.doubled} lines that another of the files has, too")
         counts = ", ".join(f"{count} {topic}" for topic, count in written.items())
-        progress.say(
+        progress.print_line(
             f"imported: {counts} from {samples.rows} {'lines' if reader else 'measurements of a GPU'}"
             + (f"; left out: {', '.join(left_out)}" if left_out else "")
         )
@@ -82,6 +82,11 @@ def _remarks(samples: Samples) -> Iterator[str]:
             f"{node}: in each tick there are {max(gpus.values())} rows of {names}, as where several programs "
             "write into one log. They count as one GPU: where they are of several machines, give the log a "
             "column of the host"
+        )
+    for node in samples.nodes_in_minutes():
+        yield (
+            f"{node}: several rows of a GPU have the same time, each a whole minute, as where a spreadsheet "
+            "has cut the seconds off: they are spread over the minute"
         )
     for whose, doubt in samples.doubtful_energies():
         yield f"{whose}: {doubt}"
@@ -124,6 +129,7 @@ class _Import:
                 first_reason = first_reason or reason
         notes, lines = reader.notes, self.samples.rows - before
         self.samples.energy_factors |= notes.energy_factors
+        self.samples.has_cut_times |= notes.has_cut_times
         for reason in filter(None, (notes.unfinished, log.damage)):
             self._say_wrong(f"{file}: {reason}")
         if not lines and not first_reason:
@@ -156,7 +162,7 @@ class _Import:
                 f"{file}: has the figures of several machines ({labels}): import the run file of each of them"
             )
         for sentence in run.run.damage:
-            self._progress.say(f"{file}: {sentence}")
+            self._progress.print_line(f"{file}: {sentence}")
         if not run.has_figures:
             raise DutycycleError(
                 f"{file}: the run has no system metrics of a GPU, or of what its machine does, so nothing "
@@ -168,25 +174,25 @@ class _Import:
         for column, (count, first) in notes.out_of_range.items():
             owner = "machine" if column in notes.of_machine else "GPU"
             values = f"{count} value{'s' * (count != 1)} that no {owner} has, such as {first}"
-            self._progress.say(f"{file}: {column}: {values}: left absent")
+            self._progress.print_line(f"{file}: {column}: {values}: left absent")
         for column, (count, reason) in notes.unreadable.items():
             cells = f"{count} cell{'s' * (count != 1)} that cannot be read"
-            self._progress.say(f"{file}: {column}: {cells}, the first: {reason}: left absent")
+            self._progress.print_line(f"{file}: {column}: {cells}, the first: {reason}: left absent")
         if len(notes.nodes) > 1 and not self._own_nodes:
             names = ", ".join(sorted(notes.nodes)[:_NAMED])
-            self._progress.say(
+            self._progress.print_line(
                 f"{file}: names {len(notes.nodes)} machines ({names}), which --node makes one: GPUs of one "
                 "index are one GPU; without --node they are apart"
             )
         if notes.unused:
-            self._progress.say(f"{file}: not used: {listed(notes.unused, MOST_NAMES)}")
+            self._progress.print_line(f"{file}: not used: {listed(notes.unused, MOST_NAMES)}")
         for remark in (*notes.remarks, *notes.doubtful_units()):
-            self._progress.say(f"{file}: {remark}")
+            self._progress.print_line(f"{file}: {remark}")
 
     def _say_wrong(self, reason: str) -> None:
         self.wrong += 1
         if self.wrong <= _NAMED:
-            self._progress.say(reason)
+            self._progress.print_line(reason)
 
     def write(self, trace: TraceWriter) -> dict[str, int]:
         """Write the records; give how many there are of samples, by topic."""

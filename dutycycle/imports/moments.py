@@ -5,8 +5,9 @@ import math
 import re
 from collections.abc import Hashable
 from datetime import UTC, datetime, timedelta, tzinfo
+from decimal import Decimal
 
-from dutycycle.imports.quantities import Notes
+from dutycycle.imports.quantities import QUANTITIES, Notes
 
 _NUMBER = re.compile(r"[-+]?\d+(\.\d*)?([eE]\+?\d+)?").fullmatch
 _DAY_OF_WEEK = re.compile(
@@ -22,7 +23,10 @@ _USUAL = re.compile(r"(\d{4})[-/](\d\d)[-/](\d\d)[ T](\d\d:\d\d:\d\d(?:\.\d+)?)"
 """As nvidia-smi writes it, and most scripts."""
 _ABBREVIATION = re.compile(r"(?P<time>.*\d) ?(?P<zone>[A-Z]{3,5})").fullmatch
 _TIME_OF_DAY = re.compile(r"\d{1,2}:\d\d(:\d\d([.,]\d+)?)?").fullmatch
-_YEAR_FIRST = re.compile(r"(\d{4})[/.](\d\d)[/.](\d\d)(.*)", re.DOTALL).fullmatch
+_YEAR_FIRST = re.compile(
+    r"(\d{4})([-/.])(\d{1,2})\2(\d{1,2})(?:([T ])(\d{1,2})(?=:))?(\D.*)?", re.DOTALL
+).fullmatch
+"""Spreadsheets write months, days and hours without their first 0."""
 _DAY_FIRST = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})(.*)", re.DOTALL).fullmatch
 """With dots the day comes first, wherever dates are written so. With slashes that is not known."""
 _SLASHED = re.compile(r"(\d{1,2})[-/](\d{1,2})[-/](\d{4})\b,?(.*)", re.DOTALL).fullmatch
@@ -35,10 +39,27 @@ _HALF_DAY = re.compile(
 ).fullmatch
 _MONTH_NAME = re.compile(r"(\d{1,2})[- /]([A-Z][a-z]{2})[a-z]*[- /](\d{4})(.*)", re.DOTALL).fullmatch
 _MONTH_FIRST = re.compile(r"^([A-Z][a-z]{2})[a-z]*\.? (\d{1,2}),? (\d{4}),?")
+_WEEKDAY = re.compile(r"^[^\W\d_]{2,9}[.,]* (?=\d{1,4}[-/.]|[A-Z][a-z]+ \d{1,2}, \d{4})")
+"""Before the date, as ``%date%`` of Windows has it."""
+_EAST_ASIAN = (
+    (re.compile(r"(\d{4}) ?[年년] ?(\d{1,2}) ?[月월] ?(\d{1,2}) ?[日일]"), r"\1-\2-\3"),
+    (re.compile(r"(\d{1,2}) ?[時时시] ?(\d{1,2}) ?[分분] ?(\d{1,2}) ?[秒초]"), r"\1:\2:\3"),
+    (re.compile(r" ?(?:星期|周)\w| ?\w(?:曜日|요일)"), ""),
+    (re.compile(r"(?:上午|午前|오전) ?(\d[\d:.,]*)"), r"\1 AM"),
+    (re.compile(r"(?:下午|午後|오후) ?(\d[\d:.,]*)"), r"\1 PM"),
+)
+"""How Chinese, Japanese and Korean programs write a date, a time, a weekday and halves of the day."""
 _TIME_FIRST = re.compile(r"^(\d{1,2}:\d\d(?::\d\d(?:[.,]\d+)?)?) (\d{1,4}[-./]\d{1,2}[-./]\d{1,4})$")
 """As some scripts and spreadsheets write them: the rest is as in the order that others have."""
+_SPAN = re.compile(
+    r"(?:(?P<days>\d+)(?:-| days?,? ))?(?:(?P<hours>\d+):)?(?P<minutes>\d+):(?P<seconds>\d\d(?:\.\d+)?)"
+).fullmatch
+"""A time that has passed, as Python, pandas and ``ps`` write it."""
+ELAPSED, EPOCH = "elapsed", "epoch"
+"""What stands for the unit of a column of times whose name says that they are since the log began, or that
+they are since 1970, if they are no numbers of a training's epochs."""
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_SECONDS = {"s": 1, "sec": 1, "secs": 1, "second": 1, "seconds": 1, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+_SECONDS = QUANTITIES["time"].units
 _LEAST_EPOCH_S = 1e8
 """1973: a smaller number is seconds since the log began."""
 _MOST_EPOCH_S = 4.2e9
@@ -66,6 +87,8 @@ class Clock:
         self._last: datetime | None = None
         self._steps: dict[Hashable, tuple[datetime, float]] = {}
         """Of each subject its last time, and the least seconds between two of its times."""
+        self._rounded: dict[Hashable, str] = {}
+        """Holds of each subject its last time without all digits."""
 
     def read_ms(self, text: str, unit: str | None = None, subject: Hashable = None) -> int:
         """Give Unix milliseconds. ``subject``: what the line is about, such as a GPU.
@@ -78,11 +101,16 @@ class Clock:
             year, month, day, hour, minute, second = digits.groups("00")
             text = f"{year}-{month}-{day} {hour}:{minute}:{second}"
         if not usual and _NUMBER(text):
-            return self._read_number(float(text), unit)
+            return self._read_number(text, unit, subject)
+        span = _SPAN(text) if unit == ELAPSED or " day" in text else None
+        if span:
+            days, hours, minutes, seconds = (float(part) for part in span.groups("0"))
+            return self._since_start(text, 86_400 * days + 3600 * hours + 60 * minutes + seconds)
         if usual:
             moment, abbreviation = _read_iso("{}-{}-{} {}".format(*usual.groups()), text), None
         else:
-            moment, abbreviation = self._read_moment(self._in_usual_order(text, unit))
+            moment, abbreviation = self._read_moment(self._in_usual_order(text, unit), text)
+            self.notes.has_cut_times |= moment.tzinfo is None and text.count(":") == 1
         if moment.tzinfo is None:
             moment = self._in_zone(moment, text, abbreviation, subject)
             last, least = self._steps.get(subject, (moment, math.inf))
@@ -103,32 +131,59 @@ class Clock:
         back_s += least_s if back_s > 0 and is_sunday and least_s < 3600 else 0
         if 50 * 60 < back_s < 70 * 60:
             what = "goes back by an hour at {}, as where clocks are put back: give --zone"
+        elif 11.9 * 3600 < -step.total_seconds() < 12.1 * 3600:
+            what = "goes back by half a day at {}, as where hours count to 12 and AM or PM is missing"
         elif timedelta(hours=1) <= step < timedelta(minutes=70) and is_sunday and is_new_hour:
             what = "leaves out an hour before {}, as where clocks are put forward: give --zone"
         else:
             return
         self.notes.remarks.setdefault(f"the time {what.format(text)}", None)
 
-    def _read_number(self, value: float, unit: str | None) -> int:
+    def _read_number(self, text: str, unit: str | None, subject: Hashable) -> int:
+        value = float(text)
         known_unit = (unit or "").lower() in _SECONDS
         seconds = value * _SECONDS[(unit or "").lower()] if known_unit else value
         if not known_unit:
             for factor in (1e-3, 1e-6, 1e-9):
                 seconds = value * factor if seconds > _MOST_EPOCH_S else seconds
         if abs(seconds) >= _LEAST_EPOCH_S:
+            if "e" in text.lower():
+                self._check_digits(text, seconds / value, subject)
             return round(seconds * 1000)
-        if self._start_ms is None:
-            sheet = ""
-            if _SPREADSHEET_DAYS[0] < value < _SPREADSHEET_DAYS[1]:
-                day = _SPREADSHEET_EPOCH + timedelta(days=value)
-                sheet = f"; or, where {day:%Y-%m-%d} is meant, save the column as date and time"
-            raise ValueError(f"{value:g} is a time since the log began: {_NO_START}{sheet}")
-        return self._start_ms + round(seconds * 1000)
+        if unit == EPOCH:
+            raise ValueError(
+                f"{value:g} is no time since 1970, but an epoch of a training, perhaps: name the column of "
+                "time (--columns time=NAME), or, where there is none, take this one out and give --start"
+            )
+        return self._since_start(f"{value:g}", seconds)
+
+    def _check_digits(self, text: str, unit_s: float, subject: Hashable) -> None:
+        """Raise ``ValueError`` for a number of which only the first digits are left, if it comes again."""
+        last_digit = Decimal(text).as_tuple().exponent
+        if not isinstance(last_digit, int) or 10**last_digit * unit_s <= 1:
+            return
+        if self._rounded.get(subject) == text:
+            raise ValueError(
+                f"{text} has only the first digits of its time, as a spreadsheet shows it: save the column "
+                "as a number without an exponent, or as text"
+            )
+        self._rounded[subject] = text
+
+    def _since_start(self, text: str, seconds: float) -> int:
+        """Give Unix milliseconds of a time since the log began, which ``text`` is. Raises ``ValueError``."""
+        if self._start_ms is not None:
+            return self._start_ms + round(seconds * 1000)
+        sheet = ""
+        if _SPREADSHEET_DAYS[0] < seconds < _SPREADSHEET_DAYS[1]:
+            day = _SPREADSHEET_EPOCH + timedelta(days=seconds)
+            sheet = f"; or, where {day:%Y-%m-%d} is meant, save the column as date and time"
+        raise ValueError(f"{text} is a time since the log began: {_NO_START}{sheet}")
 
     def _in_usual_order(self, text: str, unit: str | None) -> str:
         """Write a date with the year first and a time of 24 hours. Raises ``ValueError`` where it is not
         known which of two numbers is the day.
         """
+        text = _without_words(text)
         half = _HALF_DAY(text)
         if half:
             before, hour, minutes, letter, rest = half.groups()
@@ -165,31 +220,33 @@ class Clock:
             return "{} {}:{}:{}{}".format(*of_name.groups())
         return text
 
-    def _read_moment(self, text: str) -> tuple[datetime, str | None]:
+    def _read_moment(self, text: str, written: str) -> tuple[datetime, str | None]:
         """Return the moment as written, and the abbreviation of its zone where it has one.
 
         A time of day is the first such moment that is not before ``--start``, or not more than 12 h before
-        the last line: midnight has passed then. Raises ``ValueError`` for one without ``--start``.
+        the last line: midnight has passed then. Raises ``ValueError`` for one without ``--start``, and for
+        what is no time, which it names as it is ``written``.
         """
         if _TIME_OF_DAY(text):
             if self._start_ms is None:
                 raise ValueError(f"{text!r} has no date: {_NO_START}")
-            padded = text.zfill(8) if text.count(":") == 2 else text.zfill(5)
             before = self._last or datetime.fromtimestamp(self._start_ms / 1000, self._zone)
-            moment = datetime.combine(before.date(), datetime.fromisoformat(f"2000-01-01 {padded}").time())
+            time = text if text[1].isdecimal() else f"0{text}"
+            moment = datetime.combine(before.date(), _read_iso(f"2000-01-01 {time}", written).time())
             has_passed = before.replace(tzinfo=None) - moment > timedelta(hours=12)
             return moment + timedelta(days=has_passed), None
-        year_first = _YEAR_FIRST(text)
-        if year_first:
-            text = "{}-{}-{}{}".format(*year_first.groups())
         day_first = _DAY_FIRST(text)
         if day_first:
             day, month, year, rest = day_first.groups()
             text = f"{year}-{month:>02}-{day:>02}{rest}"
+        year_first = _YEAR_FIRST(text)
+        if year_first:
+            year, _, month, day, gap, hour, rest = year_first.groups("")
+            text = f"{year}-{month:>02}-{day:>02}{gap}{hour and f'{hour:>02}'}{rest}"
         named = _ABBREVIATION(text)
         zone = named["zone"] if named else None
         without_space = named["time"] if named else re.sub(r" (?=[-+]\d\d(:?\d\d)?$)", "", text)
-        moment = _read_iso(without_space, text)
+        moment = _read_iso(without_space, written)
         return (moment.replace(tzinfo=UTC) if zone in ("UTC", "GMT") else moment), zone
 
     def _in_zone(self, moment: datetime, text: str, abbreviation: str | None, subject: Hashable) -> datetime:
@@ -217,6 +274,20 @@ class Clock:
             return first
         steps = [choice.timestamp() - last.timestamp() for choice in (first, second)]
         return second if abs(steps[1] - least) < abs(steps[0] - least) else first
+
+
+def is_since_1970(text: str) -> bool:
+    """Tell whether it is a number that is a moment, and not what has passed since the log began."""
+    return _NUMBER(text) is not None and float(text) >= _LEAST_EPOCH_S
+
+
+def _without_words(text: str) -> str:
+    """Write a date and a time without weekday, and without the words that stand for their signs."""
+    text = _WEEKDAY.sub("", " ".join(text.replace(" @ ", " ").split()))  # `` @ ``: of Kibana
+    if not text.isascii():
+        for pattern, usual in _EAST_ASIAN:
+            text = pattern.sub(usual, text)
+    return text.strip()
 
 
 def _read_iso(text: str, written: str) -> datetime:

@@ -27,16 +27,20 @@ from dutycycle.imports.table.heading import ColumnChoice, WholeLog
 from dutycycle.imports.table.sniffer import Sniffer
 from dutycycle.imports.table.spellings import DecimalMark
 
-_DMON = re.compile(r"# *(?:Date[ ,]+)?(?:Time[ ,]+)?gpu[ ,].*\b(?:pwr|sm|mem|mclk|fb|rxpci|pid)\b").match
+_DMON = re.compile(
+    r"# *(?:Date[ ,]+)?(?:Time[ ,]+)?gpu[ ,].*\b(?:pwr|sm|mem|enc|mclk|fb|rxpci|pviol|sbecc|gract|pid)\b"
+).match
 _DCGMI = re.compile(r"# *Entity\b").match
 _FAILURE = re.compile(
     r"\D{0,100}(?:\d+: )?(?:No devices were found|NVIDIA-SMI (?:has failed|couldn't)"
     r"|Failed to (?:initialize|shut down) NVML|NVML library version:"
+    r"|Field \".{0,200}\" is not a valid field to query"
     r"|GPU access blocked by the operating system|Unable to determine the device handle"
     r"|nvidia-smi\S{0,100} .{0,200}(?:not found|No such file)|.{0,200}version mismatch)"
 ).match
 """What nvidia-smi, or the shell that does not find it, writes where figures should be."""
-_DATE = re.compile(r"(Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]* +[A-Z][a-z]{2} +\d").match
+_DATE = re.compile(r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]* +[A-Z][a-z]{2} +\d[^,;\t|]*").fullmatch
+"""Of a table: a cell of a row has others behind it."""
 _GPU = re.compile(r"(?P<index>\d+) +(?P<model>\S.*?) +(?:On|Off|N/A|WDDM|TCC|MCDM|ERR!|Unknown)").fullmatch
 _BUS = re.compile(r"[0-9A-F]{4,8}:[0-9A-F]{2}:[0-9A-F]{2}\.[0-9A-F]", re.IGNORECASE).match
 _POWER = re.compile(r"(?P<draw>\S+) */ *(?P<limit>\S+)$").search
@@ -96,7 +100,7 @@ class SmiReader:
         if _FAILURE(text):
             raise ValueError(f"is a failure of nvidia-smi, and no measurement: {text!r}")
         if text:
-            is_table = text.startswith(("+-", "|", "+=")) or (_DATE(text) is not None and "," not in text)
+            is_table = text.startswith(("+-", "|", "+=")) or _DATE(text) is not None
             if is_table:
                 self._current = self._table
             elif is_query(text):
@@ -189,6 +193,12 @@ class TableReader:
             }
             self.notes.unfinished = f"the second line of GPU {match['index']} is missing at the end"
         if first_line is None:
+            # Of a table whose beginning is lost, a GPU's second line and those below it may come first.
+            is_second_line = not cells[0] or (len(cells) == 3 and _MEMORY(cells[1]) is not None)
+            if match is None and len(cells) > 1 and not is_second_line and not self.notes.columns:
+                raise ValueError(
+                    "is of a table of another program: take the bars at the ends of its lines away"
+                )
             return []
         memory = _MEMORY(cells[1]) if len(cells) == 3 else None
         if match is not None or memory is None:

@@ -28,6 +28,8 @@ _MODEL = re.compile(
     re.IGNORECASE,
 ).fullmatch
 """Not one with a number of its own behind it, such as ``Tesla V100 0`` or ``V100 (1)``: that is a GPU."""
+_MOST_W = 2500
+"""No GPU draws as much."""
 _WRITTEN = {"mib": "MiB", "w": "W", "mhz": "MHz", "j": "J"}
 _LEAST_MIB, _MOST_MIB = 512, 2 * 1024 * 1024
 """No GPU that is measured has less memory, and none has yet more than a part of this."""
@@ -78,7 +80,8 @@ class Notes:
     ``unreadable``: of each column how many cells could not be read, and why not the first of them.
     ``nodes``: the machines that it names.
     ``bare``: by field and column the values that had no unit, and whose heading had none.
-    ``energy_factors``: by which energies were multiplied for joules.
+    ``energy_factors``: by which energies were multiplied for joules. ``has_cut_times``: it has times without
+    seconds.
     """
 
     columns: tuple[str, ...] = ()
@@ -92,6 +95,7 @@ class Notes:
     nodes: set[str] = field(default_factory=set)
     bare: dict[tuple[str, str], BareValues] = field(default_factory=dict)
     energy_factors: set[float] = field(default_factory=set)
+    has_cut_times: bool = False
 
     def count_out_of_range(self, column: str, text: str) -> None:
         """Count a value that no GPU has."""
@@ -135,6 +139,8 @@ class Notes:
             what = f"is from 0 to {most:g} and was taken for {own}: if that is another"
             if own == "MiB" and most > _MOST_MIB:
                 unit = "KiB"
+            elif own == "W" and most > _MOST_W:
+                unit = "mW"
             elif values.absent * 2 >= values.count:
                 unit = {"MiB": "B", "W": "mW", "MHz": "kHz", "J": "mJ"}.get(own, "")
                 what = f"has no unit, and in {own} most of its values are of no GPU: if it is another"
@@ -201,13 +207,14 @@ class Quantity:
 _BYTES = {
     "mib": MIB, "mb": MIB, "m": MIB, "gib": GIB, "gb": GIB, "g": GIB, "kib": _KIB, "kb": _KIB,
     "tib": 1024 * GIB, "tb": 1024 * GIB,
+    "megabyte": MIB, "megabytes": MIB, "mebibytes": MIB, "gigabyte": GIB, "gigabytes": GIB, "gibibytes": GIB,
     "mio": MIB, "mo": MIB, "gio": GIB, "go": GIB, "kio": _KIB, "ko": _KIB, "b": 1, "byte": 1, "bytes": 1,
 }  # fmt: skip
 """MB and GB are what programs around nvidia-smi call its MiB."""
 _FACTORS: Mapping[str, Mapping[str, float]] = {
     "_pct": {"%": 1, "pct": 1, "percent": 1, "percentage": 1, "ratio": 100, "fraction": 100},
     "_bytes": _BYTES,
-    "_w": {"w": 1, "watt": 1, "watts": 1, "mw": 0.001, "kw": 1000},
+    "_w": {"w": 1, "watt": 1, "watts": 1, "milliwatts": 0.001, "mw": 0.001, "kw": 1000},
     "_j": {
         "j": 1,
         "joule": 1,
@@ -219,7 +226,7 @@ _FACTORS: Mapping[str, Mapping[str, float]] = {
         "wh": 3600,
         "kwh": 3_600_000,
     },
-    "_c": {"c": 1, "°c": 1, "celsius": 1, "degc": 1, "℃": 1},
+    "_c": {"c": 1, "°c": 1, "celsius": 1, "degc": 1, "℃": 1, "celsius degree": 1},
     "_mhz": {"mhz": 1, "ghz": 1000, "khz": 0.001, "hz": 1e-6},
     "_bytes_per_s": {
         "b/s": 1,
@@ -227,6 +234,9 @@ _FACTORS: Mapping[str, Mapping[str, float]] = {
         "kb/s": 1e3,
         "mb/s": 1e6,
         "gb/s": 1e9,
+        "kib/s": _KIB,
+        "mib/s": MIB,
+        "gib/s": GIB,
         "1000 kib/s": 1000 * _KIB,
     },
 }

@@ -4,11 +4,13 @@ Each node's records are in order of time, and those of several nodes less than a
 """
 
 from array import array
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from pathlib import Path
-from statistics import fmean, median
+from statistics import fmean, median_low
 from typing import Any
 
 import msgspec
@@ -32,6 +34,7 @@ _MOST_GAPS = 1000
 _MOST_TIMES = 100_000
 _INTERVAL_MS = 1000
 """Of a log with one tick."""
+_MINUTE_MS = 60_000
 _RUN_BYTES = 16 * 1024 * 1024
 _COLLECTOR = "import"
 _NAMESPACE = "import"
@@ -54,8 +57,9 @@ class _Node:
 
     ``in_file``: those with rows in the file that is read, of which there are ``rows_in_file``. ``times_ms``:
     of each GPU that rows name, those of the first ones. ``writers``: of the GPUs whose rows come together in
-    each tick, how many there are then. ``uuids``: of the indices whose uuid the log tells. ``energy_doubts``:
-    why the energy of GPUs is left out, by uuid.
+    each tick, how many there are then. ``uuids``: of the indices whose uuid the log tells. ``stamp_ms``: all
+    times are whole minutes, seconds or milliseconds. ``energy_doubts``: why the energy of GPUs is left out,
+    by uuid.
     """
 
     last_ms: dict[str, int] = field(default_factory=dict)
@@ -67,7 +71,7 @@ class _Node:
     uuids: dict[int, str] = field(default_factory=dict)
     nameless_ms: "array[int]" = field(default_factory=lambda: array("q"))
     deal: Deal = field(default_factory=Deal)
-    in_seconds: bool = True
+    stamp_ms: int = _MINUTE_MS
     false_zeros: FalseZeros = field(default_factory=FalseZeros)
     energy: EnergyCounters = field(default_factory=EnergyCounters)
     energy_doubts: dict[str, str] = field(default_factory=dict)
@@ -86,6 +90,11 @@ class _Node:
             self.nameless_ms.append(row.ts_ms)
         return _NAMELESS, 0
 
+    def note_time(self, ts_ms: int) -> None:
+        """Take the time of a row."""
+        if ts_ms % self.stamp_ms:
+            self.stamp_ms = 1 if ts_ms % 1000 else 1000
+
     def interval_ms(self) -> int:
         """Give the usual time between ticks: a mean without the pauses, for each single one is a bit off."""
         if self.deal.interval_ms is not None:
@@ -94,21 +103,23 @@ class _Node:
             shares = [(deal.interval_ms or _INTERVAL_MS) / deal.gpus for deal in self.writers.values()]
             return max(round(min(shares)), 1)
         between = [gap for gap in self.gaps_ms if gap > 0]
-        usual_ms = median(between or [_INTERVAL_MS])
+        usual_ms = median_low(between or [_INTERVAL_MS])
         mean_ms = fmean([gap for gap in between if abs(gap - usual_ms) <= usual_ms / 2] or [usual_ms])
-        if self.in_seconds:  # several ticks of one second are as many parts of it
+        if self.stamp_ms > 1:  # several ticks of one second or minute are as many parts of it
             mean_ms *= (len(between) + 1) / (len(self.gaps_ms) + 1)
         return max(round(mean_ms), 1)
 
 
 @dataclass
 class _Tick:
-    """Gathers rows of one moment by GPU, until a row of the next one comes."""
+    """Gathers rows of one moment by GPU, until a row of the next one comes. ``files``: those of its rows that
+    name no GPU, in the order of ``gpus``."""
 
     node: str
     first_ms: int
     last_ms: int
     gpus: dict[str, Gpu] = field(default_factory=dict)
+    files: list[int] = field(default_factory=list)
 
 
 class Samples:
@@ -119,7 +130,7 @@ class Samples:
     ``overfull``: rows with more memory in use than there is, or with none.
     ``doubled``: rows that an earlier file has as well, of the same moment and with the same figures.
     ``unnamed_faults``: rows that tell of faults, and not of which GPU. ``energy_factors``: by which energies
-    of all files were multiplied for joules.
+    of all files were multiplied for joules. ``has_cut_times``: some file has times without seconds.
     """
 
     def __init__(self, folder: Path, prefix: str, job: str | None = None) -> None:
@@ -130,10 +141,13 @@ class Samples:
         self._events, self._faults = full_name(prefix, "gpu-events"), FaultEvents()
         self.undealt = self.stalled = self.overfull = self.doubled = self.unnamed_faults = self._rows = 0
         self.energy_factors: set[float] = set()
+        self.has_cut_times = False
         self._fault_rows: list[tuple[int, str, Gpu, Mapping[str, Any]]] = []
         self._told_faults: dict[tuple[int, str, str], tuple[int, Mapping[str, Any]]] = {}
         """By file, node and GPU: what was kept last, and of when."""
         self._file = 0
+        self._begins: list[int] = []
+        """Holds how many rows came before each file."""
 
     @property
     def rows(self) -> int:
@@ -143,6 +157,7 @@ class Samples:
     def begin_file(self) -> None:
         """Begin with the rows of another file."""
         self._file += 1
+        self._begins.append(self._sorting.count)
         for node in self._nodes.values():
             node.in_file.clear()
             node.rows_in_file = 0
@@ -192,7 +207,7 @@ class Samples:
             known.rows_in_file += 1
             if uuid != _NAMELESS and len(known.times_ms[uuid]) < _MOST_GAPS:
                 known.times_ms[uuid].append(row.ts_ms)
-        known.in_seconds = known.in_seconds and row.ts_ms % 1000 == 0
+        known.note_time(row.ts_ms)
         known.last_ms[uuid] = row.ts_ms
         file = 0 if uuid == _NAMELESS else self._file  # equal rows may be of several GPUs
         payload = msgspec.json.encode(gpu)  # not orjson's, which hold a kilobyte each while they wait
@@ -225,7 +240,7 @@ class Samples:
     def deal_out(self) -> dict[str, int]:
         """Decide how many GPUs the rows are of that do not say it; by node, after the last row."""
         for node in self._nodes.values():
-            if node.nameless_ms:
+            if node.nameless_ms and not self._is_in_minutes(node):
                 node.deal = find_deal(node.nameless_ms)
             deals = {uuid: find_deal(list(set(times_ms))) for uuid, times_ms in node.times_ms.items()}
             node.writers = {uuid: deal for uuid, deal in deals.items() if deal.gpus > 1}
@@ -239,6 +254,15 @@ class Samples:
             name: {uuid: deal.gpus for uuid, deal in node.writers.items()}
             for name, node in self._nodes.items() if node.writers
         }  # fmt: skip
+
+    def nodes_in_minutes(self) -> list[str]:
+        """Give the nodes of whose times the seconds are lost."""
+        return [name for name, node in self._nodes.items() if self._is_in_minutes(node)]
+
+    def _is_in_minutes(self, node: _Node) -> bool:
+        """Tell whether the seconds of all times are lost, and several ticks have the same time. Of times that
+        are written with their seconds, or as numbers, those of whole minutes are what they are."""
+        return self.has_cut_times and node.stamp_ms == _MINUTE_MS and 0 in node.gaps_ms and any(node.gaps_ms)
 
     def doubtful_energies(self) -> Iterator[tuple[str, str]]:
         """Say of which nodes, and which of their GPUs, the energy is in another unit than joules, and why;
@@ -339,6 +363,7 @@ class Samples:
             if nameless:
                 gpu = msgspec.structs.replace(gpu, index=len(tick.gpus))
                 uuid = f"gpu-{gpu.index}"
+                tick.files.append(bisect_right(self._begins, row.offset or 0))
             tick.gpus[uuid] = msgspec.structs.replace(gpu, uuid=uuid)
             done()
         for tick in ticks.values():
@@ -356,31 +381,42 @@ class Samples:
                     tick.gpus[uuid] = msgspec.structs.replace(gpu, mem_used_bytes=sum(filter(None, used)))
                 if (_NAMELESS if _NAMELESS in node.last_ms else uuid) in node.energy_doubts:
                     tick.gpus[uuid] = msgspec.structs.replace(tick.gpus[uuid], energy_j=None)
+            if tick.files != sorted(tick.files):
+                # Each of several files has GPUs of its own: their rows come in another order each time.
+                pairs = zip(tick.files, tick.gpus.values(), strict=True)
+                of_files = [gpu for _, gpu in sorted(pairs, key=itemgetter(0))]
+                tick.gpus = {
+                    uuid: msgspec.structs.replace(gpu, index=index, uuid=uuid)
+                    for index, (uuid, gpu) in enumerate(zip(tick.gpus, of_files, strict=True))
+                }
             yield tick
         else:
             self.undealt += len(tick.gpus)
 
     def _spread(self, ticks: Iterator[_Tick | TraceRecord]) -> Iterator[_Tick | TraceRecord]:
-        """Spread several ticks of one second over it, where a log's times are whole seconds."""
+        """Spread several ticks of one second, or minute, over it, where a log's times are whole ones."""
         waiting: dict[str, list[_Tick]] = {}
         for tick in ticks:
             if isinstance(tick, TraceRecord):
                 for node in [name for name, same in waiting.items() if same[0].last_ms < (tick.ts_ms or 0)]:
-                    yield from _apart(waiting.pop(node))
-            if isinstance(tick, TraceRecord) or not self._nodes[tick.node].in_seconds:
+                    yield from self._apart(waiting.pop(node))
+            if isinstance(tick, TraceRecord) or self._nodes[tick.node].stamp_ms == 1:
                 yield tick
                 continue
             for node in [name for name, same in waiting.items() if same[0].last_ms != tick.last_ms]:
-                yield from _apart(waiting.pop(node))
+                yield from self._apart(waiting.pop(node))
             waiting.setdefault(tick.node, []).append(tick)
         for same in waiting.values():
-            yield from _apart(same)
+            yield from self._apart(same)
 
-
-def _apart(ticks: list[_Tick]) -> Iterator[_Tick]:
-    for number, tick in enumerate(ticks):
-        tick.last_ms += 1000 * number // len(ticks)
-        yield tick
+    def _apart(self, ticks: list[_Tick]) -> Iterator[_Tick]:
+        if len(ticks) == 1:
+            yield ticks[0]
+            return
+        whole_ms = _MINUTE_MS if self._is_in_minutes(self._nodes[ticks[0].node]) else 1000
+        for number, tick in enumerate(ticks):
+            tick.last_ms += whole_ms * number // len(ticks)
+            yield tick
 
 
 def _join_parts(gpu: Gpu, part: Gpu, later_ms: int) -> Gpu | None:

@@ -2,13 +2,13 @@
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
-from dutycycle.contract.log import TopicPartition
+from dutycycle.contract.log import ConsumerRecord, TopicPartition, key_text
 from dutycycle.contract.settings.groups import Settings
-from dutycycle.kafka.clients import new_consumer, note_answers, partition, probe, stop_consumer, translated
+from dutycycle.kafka.clients import new_consumer, note_answers, partition, stop_consumer, translated
 from dutycycle.kafka.errors import BrokerUnreachableError, MissingTopicError
+from dutycycle.kafka.topics import topics_there
 
 Start = Literal["beginning", "end"] | int
 """Where to begin: at the oldest record, after the newest, or with those of a Unix millisecond or later."""
@@ -16,23 +16,6 @@ Start = Literal["beginning", "end"] | int
 _READ_THROUGH = 100_000
 _SILENT_S = 10.0
 """Fetches are answered within a second, with nothing if there is nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """Holds one record as it lies on the broker. ``payload`` None is a tombstone."""
-
-    topic: str
-    partition: int
-    offset: int
-    ts_ms: int
-    key: bytes | None
-    payload: bytes | None
-
-    @property
-    def key_text(self) -> str | None:
-        """Return the key as all of ours are: text."""
-        return None if self.key is None else self.key.decode(errors="replace")
 
 
 class Consumer:
@@ -63,16 +46,8 @@ class Consumer:
 
     async def start(self) -> None:
         """Connect and go to the place. Raises ``BrokerError``, or names a topic that does not exist."""
-        await probe(self._settings)  # it says why a broker cannot be reached, which the driver does not
-        # Asked without naming topics: a broker may create what it is asked for by name.
-        driver = new_consumer(self._settings, self._name, reset="latest")
-        try:
-            with translated():
-                await driver.start()
-                there = await driver.topics()
-        finally:
-            await stop_consumer(driver)
-        if missing := [name for name in self._topics if name not in there]:
+        existing = await topics_there(self._settings, self._topics)
+        if missing := [name for name in self._topics if name not in existing]:
             raise MissingTopicError(
                 "no_topic",
                 f"no topic {', '.join(missing)} on {self._settings.broker}: "
@@ -83,7 +58,11 @@ class Consumer:
         self._driver = new_consumer(
             self._settings, self._name, *self._topics, reset=reset, wait_ms=self._wait_ms
         )
-        note_answers(self._driver._client, self._hear)
+
+        def note_time(_request: Any, _answer: Any) -> None:
+            self._answered_s = time.monotonic()
+
+        note_answers(self._driver._client, note_time)
         try:
             with translated():
                 await self._driver.start()
@@ -92,32 +71,27 @@ class Consumer:
             await self.stop()
             raise
 
-    async def take(self, wait_s: float = 1.0, most: int | None = None) -> list[Message]:
-        """Return the next records, in order within a partition; empty when none came within ``wait_s``."""
+    async def take(self, wait_s: float = 1.0, most: int | None = None) -> list[ConsumerRecord]:
+        """Return the next records, their topics with the prefix, in order within a partition; empty when none
+        came within ``wait_s``."""
         with translated():
             batches = await self._driver.getmany(timeout_ms=int(wait_s * 1000), max_records=most)
         return [
-            Message(
-                message.topic,
-                message.partition,
-                message.offset,
-                message.timestamp,
-                message.key,
-                message.value,
+            ConsumerRecord(
+                record.topic, record.partition, record.offset,
+                key_text(record.key), record.value,
+                record.timestamp,
             )
             for batch in batches.values()
-            for message in batch
-            if message.timestamp >= self._least_ms.get(message.topic, -1)
-        ]
+            for record in batch
+            if record.timestamp >= self._least_ms.get(record.topic, -1)
+        ]  # fmt: skip
 
     def refuse_silence(self) -> None:
         """Raise ``BrokerUnreachableError`` if no broker has answered for ten seconds: ``take`` goes on trying
         and gives nothing. For callers that have just waited in ``take`` for nothing."""
         if time.monotonic() - self._answered_s > _SILENT_S:
             raise BrokerUnreachableError("timeout", f"{self._settings.broker}: no answer for {_SILENT_S:g} s")
-
-    def _hear(self, _request: Any, _answer: Any) -> None:
-        self._answered_s = time.monotonic()
 
     async def ends(self) -> dict[TopicPartition, int]:
         """Return the offset after the newest record of each partition, now."""

@@ -51,10 +51,7 @@ class EmbeddedBroker:
     def start(self) -> Self:
         """Start the process and create the topics. Raises ``DutycycleError`` where that cannot be."""
         self._process = subprocess.Popen(  # noqa: S603 - a constant of the class
-            [sys.executable, *self.server],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
+            [sys.executable, *self.server], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         try:
             self.bootstrap = str(self._read(_START_S)["bootstrap"])

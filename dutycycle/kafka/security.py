@@ -24,18 +24,13 @@ def bootstrap_servers(settings: Settings) -> list[str]:
     return settings.broker.partition("://")[2].split(",")
 
 
-def uses_tls(settings: Settings) -> bool:
-    """Tell whether the broker's address asks for TLS."""
-    return settings.broker is not None and settings.broker.startswith(_TLS + "://")
-
-
 def ssl_context(settings: Settings) -> ssl.SSLContext | None:
     """Return the TLS context, None without TLS. Host names are always checked.
 
     Raises ``SettingError`` for a file that is no certificate or key, and for certificates that an address
     without TLS would leave unused.
     """
-    if not uses_tls(settings):
+    if settings.broker is None or not settings.broker.startswith(_TLS + "://"):
         for name in ("tls_ca", "tls_cert"):
             if getattr(settings, name) is not None:
                 raise SettingError(

@@ -150,8 +150,7 @@ async def _create(
         if error.reason != "version":
             raise
         raise BrokerRefusedError(
-            "version",
-            f"topic {', '.join(missing)} is missing, and {settings.broker} cannot create topics",
+            "version", f"topic {', '.join(missing)} is missing, and {settings.broker} cannot create topics"
         ) from error
     for name, code, *detail in answer.topic_errors:
         if not is_code(code, "TopicAlreadyExistsError"):

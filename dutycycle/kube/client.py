@@ -32,8 +32,10 @@ from dutycycle.kube.errors import BusyError, KubeError, error_of_answer
 from dutycycle.kube.references import JSON
 
 T = TypeVar("T")
-_MERGE_PATCH = "application/merge-patch+json"
-_APPLY = "application/apply-patch+yaml"
+MERGE_PATCH = "application/merge-patch+json"
+"""Changes what is there, and never creates it. A strategic one would be refused for custom resources: 415."""
+APPLY = "application/apply-patch+yaml"
+"""Is all that the manager in the query wants: JSON is YAML."""
 _AS_US = {"fieldManager": "dutycycle"}
 _GOOD = frozenset({200, 201, 202})
 _CONNECT_S = 5.0
@@ -112,26 +114,12 @@ class Client:
         """Return the JSON object at a path."""
         return await self._call(_Request(path, query or {}, accept))
 
-    async def merge_patch(self, path: str, body: Mapping[str, Any], accept: str = JSON) -> dict[str, Any]:
-        """Merge a patch into an object, and return what it is then. A merge patch changes what is there, and
-        never creates it."""
-        # A strategic merge patch would be refused for custom resources (415).
-        return await self._call(_Request(path, _AS_US, accept, "PATCH", body, _MERGE_PATCH))
-
-    async def create(
-        self, path: str, body: Mapping[str, Any], query: Mapping[str, str] | None = None
-    ) -> dict[str, Any]:
-        """Create a new object in the collection at ``path``. ``BusyError`` (409) where there is one of its
-        name."""
-        return await self._call(_Request(path, query or _AS_US, method="POST", body=body))
-
-    async def apply(self, path: str, body: Mapping[str, Any], query: Mapping[str, str]) -> dict[str, Any]:
-        """Apply on the server: ``body`` is all that the manager in ``query`` wants. JSON is YAML."""
-        return await self._call(_Request(path, query, JSON, "PATCH", body, _APPLY))
-
-    async def delete(self, path: str, body: Mapping[str, Any]) -> None:
-        """Delete the object. ``body``: the ``DeleteOptions``. ``GoneError`` where there is no such object."""
-        await self._call(_Request(path, method="DELETE", body=body))
+    async def change(
+        self, method: str, path: str, body: Mapping[str, Any], query: Mapping[str, str] = _AS_US,
+        *, content: str = JSON, accept: str = JSON,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Send an object, a patch of one, or how it is to be deleted; returns what is there then."""
+        return await self._call(_Request(path, query, accept, method, body, content))
 
     async def stream(
         self, path: str, query: Mapping[str, str], seconds: float

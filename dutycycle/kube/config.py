@@ -76,8 +76,10 @@ class ConfigSource:
             else:
                 access = _of_kubeconfig(self.kubeconfig, self.context)
         except Exception as error:  # the library lets through what YAML, base64 and files raise
-            raise UnusableConfigError(f"{self.name}: {_one_line(error)}") from error
-        return replace(access, act_as=self.act_as)
+            is_odd = isinstance(error, (AttributeError, TypeError))  # as of what is no kubeconfig
+            what = "is not as a kubeconfig should be: " if is_odd else ""
+            raise UnusableConfigError(f"{self.name}: {what}{_one_line(error)}") from error
+        return replace(access, act_as=self.act_as or access.act_as)
 
 
 def of_service(mode: str) -> ConfigSource | None:
@@ -154,20 +156,34 @@ def _of_kubeconfig(files: str, context: str | None) -> Access:
         problem = f"{' and '.join(named)} of user {user} gives none that can be used here"
     if problem is not None:
         raise UnusableConfigError(f"credentials cannot be got: {problem}")
-    tls = _trusting(configuration.ssl_ca_cert)
-    if configuration.cert_file:
-        tls.load_cert_chain(configuration.cert_file, configuration.key_file)
-    if not configuration.verify_ssl:
-        tls.check_hostname = False
-        tls.verify_mode = ssl.CERT_NONE
+    if not configuration.host.startswith(("http://", "https://")):
+        raise UnusableConfigError(f"its server {configuration.host!r} is no URL such as https://host:6443")
     return Access(
         str(configuration.host),
-        lambda: configuration.api_key.get("BearerToken"),
-        tls,
+        lambda: (configuration.api_key.get("BearerToken") or "").strip() or None,  # with a block's line end
+        _tls_of(configuration),
         configuration.tls_server_name,
         getattr(loader, "proxy", None),  # of the file alone: aiohttp reads the environment's itself
         str(used.get("namespace") or "default"),
+        Impersonation(given["as"], tuple(given.get("as-groups") or ())) if given.get("as") else None,
     )
+
+
+def _tls_of(configuration: Any) -> ssl.SSLContext:
+    """Return whom a kubeconfig trusts, and its own certificate. Raises ``UnusableConfigError`` with the name
+    of the field that has none."""
+    field = "certificate-authority"
+    try:
+        tls = _trusting(configuration.ssl_ca_cert)
+        if configuration.cert_file:
+            field = "client-certificate"
+            tls.load_cert_chain(configuration.cert_file, configuration.key_file)
+    except ssl.SSLError as error:
+        raise UnusableConfigError(f"{field} is no certificate in PEM, or has no key: {error}") from error
+    if not configuration.verify_ssl:
+        tls.check_hostname = False
+        tls.verify_mode = ssl.CERT_NONE
+    return tls
 
 
 def _trusting(authority: str | None) -> ssl.SSLContext:

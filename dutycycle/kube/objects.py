@@ -19,7 +19,7 @@ from typing import Any
 import orjson
 
 from dutycycle.contract.errors import SettingError
-from dutycycle.kube.client import Client, Limits
+from dutycycle.kube.client import APPLY, MERGE_PATCH, Client, Limits
 from dutycycle.kube.config import ConfigSource, UnusableConfigError, of_service
 from dutycycle.kube.discovery import EVENT, POD, Kind, Kinds
 from dutycycle.kube.errors import BusyError, GoneError, NotServedError, error_of_answer
@@ -97,28 +97,31 @@ class ApiServer:
             metadata["uid"] = ref.uid
         answer = await self._at(
             ref,
-            lambda path: self._client.merge_patch(path, {"metadata": metadata}, _METADATA.format("")),
+            lambda path: self._client.change(
+                "PATCH", path, {"metadata": metadata}, content=MERGE_PATCH, accept=_METADATA.format("")
+            ),
         )
         return _annotations(self._checked(ref, answer))
 
     async def merge(self, kind: Kind, name: str, namespace: str, change: Mapping[str, Any]) -> None:
         """Merge ``change`` into an object that exists."""
-        await self._client.merge_patch(kind.path(name, namespace), change)
+        await self._client.change("PATCH", kind.path(name, namespace), change, content=MERGE_PATCH)
 
     async def create(self, kind: Kind, thing: Mapping[str, Any]) -> None:
         """Make an object of a namespace. ``BusyError`` (409) where there is one of its name."""
-        await self._client.create(kind.path(namespace=thing["metadata"]["namespace"]), thing)
+        await self._client.change("POST", kind.path(namespace=thing["metadata"]["namespace"]), thing)
 
     async def submit(self, kind: Kind, thing: Mapping[str, Any], manager: str) -> Metadata:
         """Make an object as a user would: a field that its kind does not have is refused. Its metadata."""
         path = kind.path(namespace=thing["metadata"].get("namespace"))
-        return dict((await self._client.create(path, thing, _strict(manager)))["metadata"])
+        return dict((await self._client.change("POST", path, thing, _strict(manager)))["metadata"])
 
     async def apply(self, kind: Kind, thing: Mapping[str, Any], manager: str) -> Metadata:
         """Apply on the server, which makes or changes the object. ``BusyError`` (409): others own a field."""
         meta = thing["metadata"]
         path = kind.path(meta["name"], meta.get("namespace"))
-        return dict((await self._client.apply(path, thing, _strict(manager)))["metadata"])
+        answer = await self._client.change("PATCH", path, thing, _strict(manager), content=APPLY)
+        return dict(answer["metadata"])
 
     async def delete(
         self, kind: Kind, name: str, namespace: str | None, uid: str, propagation: str = "Foreground"
@@ -129,7 +132,7 @@ class ApiServer:
         ``BusyError`` (409) where another object has its name now.
         """
         options = {"preconditions": {"uid": uid}, "propagationPolicy": propagation}
-        await self._client.delete(kind.path(name, namespace), options)
+        await self._client.change("DELETE", kind.path(name, namespace), options, {})
 
     async def events(self, namespace: str, fields: str) -> list[dict[str, Any]]:
         """Return the events of a namespace that a field selector picks, 50 at most."""
@@ -156,7 +159,7 @@ class ApiServer:
         """Return the status of a review, such as a ``SubjectAccessReview``: a question in the form of an
         object."""
         body = {"apiVersion": kind.api_version, "kind": kind.name, "spec": spec}
-        return dict((await self._client.create(kind.path(), body)).get("status") or {})
+        return dict((await self._client.change("POST", kind.path(), body)).get("status") or {})
 
     async def each(
         self,

@@ -1,31 +1,75 @@
-"""Counts CPU, memory and GPUs of a pod, from its specification and annotations, as Kubernetes counts them.
-Pure.
+"""Counts CPU, memory and GPUs of a pod, from its specification and annotations, as Kubernetes counts them,
+and reads and writes its quantities. Pure.
 
 What counts are the containers that run together: the regular ones, and those init containers that go on
 running (``restartPolicy: Always``). What is stated of the pod as a whole counts instead of their sum.
+
+Quantities, such as ``500m`` cores, ``2Gi`` bytes, ``1e3``, are those of
+https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
 """
 
 import re
 from collections.abc import Iterator, Mapping
-from decimal import Decimal
+from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
 from dutycycle.contract.units import MAX_AMOUNT
-from dutycycle.kube.quantity import parse_quantity
 
-Spec = Mapping[str, Any]
-
-_GPU_RESOURCE = re.compile(
-    r"nvidia\.com/(?:[pv]?gpu|gpu\.shared|mig-.+|[A-Z]\w*_.+)|amd\.com/(?:gpu|[sdtqc]px_nps\d)|gpu\.intel\.com/(?:i915|xe)"
-    r"|deviceclass\.resource\.kubernetes\.io/(?:(?:(?:vfio\.)?gpu|mig)\.nvidia|gpu\.(?:amd|intel))\.com"
+_QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?\d{1,3}))?", re.ASCII)
+_DECIMAL = dict(zip("numkMGTPE", (-9, -6, -3, 3, 6, 9, 12, 15, 18), strict=True))
+_BINARY = "KMGTPE"
+_MILLIS = (
+    ("", 10**3),
+    *((suffix, 10 ** (power + 3)) for suffix, power in _DECIMAL.items() if power >= -3),
+    *((f"{suffix}i", 1024**power * 10**3) for power, suffix in enumerate(_BINARY, 1)),
 )
-"""``nvidia.com/GP102GL_Tesla_P40`` and ``nvidia.com/NVIDIA_A10-12Q`` are a whole GPU and a virtual one for
-KubeVirt, ``amd.com/cpx_nps4`` a partition."""
-_LIKE_GPU = re.compile(r".*(?:gpu|cuda).*", re.IGNORECASE)
+"""A unit's size, by its suffix; of texts of one length the first one counts."""
+Spec = Mapping[str, Any]
+is_gpu = re.compile(
+    r"nvidia[._]com[/_](?:[pv]?gpu(?:[._]shared)?|mig[-_].+|(?!(?i:.*(?:rdma|sriov|vf)))(?:[A-Z]\w*_.+"
+    r"|(?i:(?:rtx|gtx|tesla|quadro|titan)\w*"
+    r"|(?:a2|[lpt]4)[a-z]*|(?:[abhlptv]|g[abhpv])[1-9]\d+\w*)(?:[-._].+)?))"
+    r"|amd[._]com[/_](?:gpu|[sdtqc]px_nps\d)|gpu[._]intel[._]com[/_](?:i915|xe)"
+    r"|deviceclass\.resource\.kubernetes\.io/(?:(?:(?:vfio\.)?gpu|mig)\.nvidia|gpu\.(?:amd|intel))\.com"
+).fullmatch
+"""Matches a resource that counts GPUs or parts of them, as Kubernetes or kube-state-metrics writes it, with
+``_`` for what a label may not hold. ``nvidia.com/GP102GL_Tesla_P40`` and ``nvidia.com/NVIDIA_A10-12Q`` are a
+whole GPU and a virtual one for KubeVirt, ``nvidia.com/a100`` one that a cluster calls by its model,
+``amd.com/cpx_nps4`` a partition. NVIDIA's network cards are of the same domain, by names that clusters give
+them, such as ``nvidia.com/p0_sriov``, and are none."""
+is_like_gpu = re.compile(r".*(?:gpu|cuda).*", re.IGNORECASE).fullmatch
+"""Matches what asks for GPUs, or for a part of one without their number."""
 _UUID = re.compile(r"(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _FRACTION, _FRACTION_DEVICES, _GPU_MEMORY = "gpu-fraction", "gpu-fraction-num-devices", "gpu-memory"
 """Annotations of the KAI scheduler, and of Run:ai."""
 _VISIBLE = "NVIDIA_VISIBLE_DEVICES"
+
+
+def parse_quantity(text: object) -> Decimal | None:
+    """Return the amount in units: cores, bytes, devices. None for what is no quantity."""
+    match = _QUANTITY.fullmatch(str(text).strip(" "))  # as the API server reads it
+    if match is None:
+        return None
+    number, suffix, exponent = match.groups()
+    if suffix is None:
+        return Decimal(number).scaleb(int(exponent or 0))
+    if suffix.endswith("i"):
+        return Decimal(number) * Decimal(1024) ** (_BINARY.index(suffix[0]) + 1)
+    return Decimal(number).scaleb(_DECIMAL[suffix])
+
+
+def quantity_text(value: object) -> str:
+    """Return one text for each amount, however it is written: ``8`` for 8, ``"8"`` and ``8000m``.
+
+    The shortest there is, which is the API server's own for what is whole in the unit it was written in.
+    What is no quantity stays as it is.
+    """
+    amount = parse_quantity(value)
+    if amount is None:
+        return str(value)
+    # Finer ones the API server rounds up, too.
+    millis = int(amount.scaleb(3).to_integral_value(ROUND_CEILING))
+    return min((f"{millis // unit}{suffix}" for suffix, unit in _MILLIS if millis % unit == 0), key=len)
 
 
 def request(spec: Spec, resource: str) -> float | None:
@@ -34,7 +78,9 @@ def request(spec: Spec, resource: str) -> float | None:
     whole = _stated(spec, "requests", resource)
     each = [_asked(container, resource) for container in _running(spec)] if whole is None else [whole]
     known = [amount for amount in each if amount is not None]
-    return float(sum(known)) if known else None
+    if not known:  # the API server's own rule
+        whole = _stated(spec, "limits", resource)
+    return float(sum(known)) if known else None if whole is None else float(whole)
 
 
 def limit(spec: Spec, resource: str) -> float | None:
@@ -52,9 +98,10 @@ def gpu_request(
 
     ``claimed``: those that its claims of Dynamic Resource Allocation hold, whose size is not in the pod. None
     where a claim may hold GPUs and it is absent, and where all that is asked for is a resource of a GPU that
-    has no known size, such as ``aliyun.com/gpu-mem``. ``annotations``: those of the pod, by which
-    schedulers such as KAI give a part of a GPU to a pod whose containers ask for none; None for no
-    annotations. Other init containers run one by one before the rest, and count only where one asks for more.
+    has no known size, such as ``aliyun.com/gpu-mem``, or an amount that is none, such as one that is filled
+    in later. ``annotations``: those of the pod, by which schedulers such as KAI give a part of a GPU to a pod
+    whose containers ask for none; None for no annotations. Other init containers run one by one before the
+    rest, and count only where one asks for more.
     """
     if spec.get("resourceClaims") and claimed is None:
         return None
@@ -65,8 +112,13 @@ def gpu_request(
     for container in (*starting, *(spec.get("containers") or ())) if not most else ():
         # Does it ask for something of GPUs that is no number of them?
         stated = container.get("resources") or {}
-        for name in {*(stated.get("limits") or ()), *(stated.get("requests") or ())}:
-            if _LIKE_GPU.fullmatch(name) and not _GPU_RESOURCE.fullmatch(name) and _asked(container, name):
+        amounts = {**(stated.get("requests") or {}), **(stated.get("limits") or {})}
+        for name, text in amounts.items():
+            if is_gpu(name):
+                is_unknown = text is not None and parse_quantity(text) is None
+            else:
+                is_unknown = is_like_gpu(name) is not None and bool(_asked(container, name))
+            if is_unknown:
                 return None
     if most or claimed:
         return most + (claimed or 0)
@@ -84,9 +136,7 @@ def gpu_resources(container: Spec) -> dict[str, float]:
     """Return the GPUs that a container asks for, by resource, such as ``nvidia.com/gpu``."""
     stated = container.get("resources") or {}
     names = {*(stated.get("limits") or ()), *(stated.get("requests") or ())}
-    return {
-        name: float(_asked(container, name) or 0) for name in sorted(names) if _GPU_RESOURCE.fullmatch(name)
-    }
+    return {name: float(_asked(container, name) or 0) for name in sorted(names) if is_gpu(name)}
 
 
 def gpu_uuids(spec: Spec, annotations: Mapping[str, str]) -> tuple[str, ...] | None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from dutycycle.kube.quantity import quantity_text
+from dutycycle.kube.resources import quantity_text
 
 _DIGITS = 16
 
@@ -33,7 +33,7 @@ def template_of(spec: Mapping[str, Any]) -> TemplateIdentity:
         # amount: the API server shows ``cpu: 8000m`` as ``"8"``, and hashes are of text.
         resources = container.get("resources") or {}
         requests = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
-        amounts = {name: quantity_text(amount) for name, amount in requests.items()}
+        amounts = {name: quantity_text(amount or 0) for name, amount in requests.items()}  # null is 0, too
         asked.append([container.get("args") or [], amounts])
     return TemplateIdentity(_hash(programs), _hash([programs, asked]))
 

@@ -190,7 +190,7 @@ def of_job(annotations: Json) -> list[PodOfJobUsage]:
     return sorted(
         workers,
         key=lambda worker: [
-            (int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", worker.pod)
+            (int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", worker.pod)
         ],
     )
 

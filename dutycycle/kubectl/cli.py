@@ -12,6 +12,7 @@ from importlib import import_module
 from dutycycle.contract.errors import DutycycleError, SettingError
 from dutycycle.contract.settings import parsers
 from dutycycle.parser import Parser, typed
+from dutycycle.process import print_remark
 
 _PROG = "kubectl dutycycle"
 SORTS = ("gpu", "cpu", "memory", "network", "disk", "name")
@@ -148,7 +149,7 @@ def _command(commands: "argparse._SubParsersAction[Parser]", name: str, summary:
 
 
 def _say(message: object, status: int) -> int:
-    print(f"{_PROG}: {message}", file=sys.stderr)  # noqa: T201
+    print_remark(f"{_PROG}: {message}")
     return status
 
 

@@ -13,6 +13,7 @@ from dutycycle.kubectl.annotations import GpuNow, Json, insights, of_node, of_po
 from dutycycle.kubectl.api import Api, ForbiddenError, KubectlError, ListedPod
 from dutycycle.kubectl.jobs import name_of
 from dutycycle.kubectl.last_sample import LastSamples
+from dutycycle.process import print_remark
 from dutycycle.words import aligned
 from sinks.annotations.core.keys import GPU_HEALTH, GPU_HEALTH_REASON
 
@@ -45,7 +46,7 @@ def show_health(api: Api, args: argparse.Namespace) -> None:
     remark = f"{healthy} of {len(known)} nodes healthy"
     if unknown:
         remark += f"; of {unknown} nothing is known: they have no GPU, or no collector that reads its health"
-    print(remark, file=sys.stderr)  # noqa: T201
+    print_remark(remark)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 
 from dutycycle.kubectl.annotations import Json, MaxUsage
+from dutycycle.process import print_remark
 from dutycycle.words import aligned
 
 DASH = "-"
@@ -59,7 +60,7 @@ def print_answer(answer: Answer, form: str, *, headers: bool = True) -> None:
         lines = [first + row.cells for first, row in zip(leading, answer.rows, strict=True)]
         sys.stdout.write(aligned(answer.headers, lines, headers=headers))
     for remark in answer.remarks:
-        print(remark, file=sys.stderr)  # noqa: T201
+        print_remark(remark)
 
 
 def is_data(form: str) -> bool:
@@ -97,6 +98,18 @@ def format_megabytes(value: float | None) -> str:
     if value is None:
         return DASH
     return f"{value:.0f}MB" if round(value) < 1000 else f"{format_number(value / 1000)}GB"
+
+
+_FORMS = {
+    "gpu_pct": format_percent, "gpu_mem_bus_pct": format_percent, "gpu_mem_mb": format_megabytes,
+    "cpu_pct": format_percent, "cpu_p95_pct": format_percent, "mem_mb": format_megabytes,
+    "net_mbps": format_number, "disk": format_number,
+}  # fmt: skip
+
+
+def format_usage(usage: MaxUsage, *names: str) -> list[str]:
+    """Return these figures of ``MaxUsage``, each in its unit; a dash for None."""
+    return [_FORMS[name](getattr(usage, name)) for name in names]
 
 
 def age_of(moment_ms: int, now_ms: int) -> str:

@@ -4,7 +4,6 @@ import argparse
 
 from dutycycle.kubectl import output
 from dutycycle.kubectl.annotations import (
-    MaxUsage,
     counts_of_job,
     insights,
     of_job,
@@ -18,6 +17,7 @@ from dutycycle.kubectl.output import Answer, AnswerRow, emit, is_data, print_ans
 
 _HEADERS = ["POD", "NODE", "GPU", "MAX-GPU>", "MAX-GPU-MEM>", "MAX-CPU>", "P95-CPU>", "MAX-MEM>",
             "MAX-NET(Mbit/s)>", "MAX-DISK(MB/s)>"]  # fmt: skip
+_OF_GPUS, _REST = ("gpu_pct", "gpu_mem_mb"), ("cpu_pct", "cpu_p95_pct", "mem_mb", "net_mbps", "disk")
 
 
 def show_peaks(api: Api, args: argparse.Namespace) -> None:
@@ -38,17 +38,18 @@ def show_peaks(api: Api, args: argparse.Namespace) -> None:
         return
     rows = []
     for worker in workers:
-        usage, rest = worker.usage, _rest(worker.usage)
+        usage, rest = worker.usage, output.format_usage(worker.usage, *_REST)
         # A line for each GPU; the figures that are the pod's only on the first.
         lines = [
-            [node, str(index), *_gpu(util, mem_mb), *(rest if number == 0 else [""] * len(rest))]
+            [node, str(index), output.format_percent(util), output.format_megabytes(mem_mb),
+             *(rest if number == 0 else [""] * len(rest))]
             for number, ((node, index), (util, mem_mb)) in enumerate(worker.gpus.items())
-        ] or [[output.DASH, output.DASH, *_gpu(usage.gpu_pct, usage.gpu_mem_mb), *rest]]
+        ] or [[output.DASH, output.DASH, *output.format_usage(usage, *_OF_GPUS), *rest]]  # fmt: skip
         rows += [AnswerRow("", worker.pod, cells, usage, {}) for cells in lines]
     if len(workers) != 1:
         most = of_whole_job(job.annotations)
         rows.append(
-            AnswerRow("", "(most)", ["", "", *_gpu(most.gpu_pct, most.gpu_mem_mb), *_rest(most)], most, {})
+            AnswerRow("", "(most)", ["", "", *output.format_usage(most, *_OF_GPUS, *_REST)], most, {})
         )
     answer = Answer("job", _HEADERS, rows, 1, namespaced=False)
     answer.remarks += [f"{name}: {text}" for name, text in insights(job.annotations).items()]
@@ -58,18 +59,3 @@ def show_peaks(api: Api, args: argparse.Namespace) -> None:
     if sample.at_ms is not None:  # these figures outlive the pods: that nothing is sampled any more is usual
         answer.remarks.append(f"last sample: {sample.text(samples.now_ms, ' ago')}")
     print_answer(answer, args.output, headers=not args.no_headers)
-
-
-def _gpu(util: float | None, mem_mb: float | None) -> list[str]:
-    return [output.format_percent(util), output.format_megabytes(mem_mb)]
-
-
-def _rest(usage: MaxUsage) -> list[str]:
-    forms = {
-        "cpu_pct": output.format_percent,
-        "cpu_p95_pct": output.format_percent,
-        "mem_mb": output.format_megabytes,
-        "net_mbps": output.format_number,
-        "disk": output.format_number,
-    }
-    return [form(getattr(usage, name)) for name, form in forms.items()]

@@ -9,6 +9,7 @@ from dutycycle.kube.discovery import NODE, POD, Kind
 from dutycycle.kube.references import Metadata
 from dutycycle.kubectl import output
 from dutycycle.kubectl.annotations import (
+    INSIGHTS,
     GpuNow,
     Json,
     MaxUsage,
@@ -32,13 +33,10 @@ from dutycycle.kubectl.last_sample import JobSamples, LastSamples
 from dutycycle.kubectl.output import Answer, AnswerRow
 from sinks.annotations.core import keys
 
-_USAGE: tuple[tuple[str, str, Callable[[float | None], str]], ...] = (
-    ("MAX-GPU>", "gpu_pct", output.format_percent),
-    ("MAX-CPU>", "cpu_pct", output.format_percent),
-    ("MAX-MEM>", "mem_mb", output.format_megabytes),
-    ("MAX-NET(Mbit/s)>", "net_mbps", output.format_number),
-    ("MAX-DISK(MB/s)>", "disk", output.format_number),
-)
+_USAGE = {
+    "MAX-GPU>": "gpu_pct", "MAX-CPU>": "cpu_pct", "MAX-MEM>": "mem_mb", "MAX-NET(Mbit/s)>": "net_mbps",
+    "MAX-DISK(MB/s)>": "disk",
+}  # fmt: skip
 _LAST_SAMPLE = "LAST-SAMPLE>"
 _INSIGHTS = ("WORKLOAD", "BOTTLENECK")
 """The annotations ``kind`` (a job's KIND is another) and ``bottleneck``."""
@@ -65,22 +63,16 @@ def top_pods(api: Api, args: argparse.Namespace) -> Answer:
         if annotations := ours(pod.meta.get("annotations"), args.prefix):
             sample = samples.of_pod(pod, annotations)
             usage = of_pod(annotations)
-            gpu, *rest = _cells(usage)
+            gpu, *rest = output.format_usage(usage, *_USAGE.values())
             gpu += _ALLOCATED * most_is_allocated(annotations)
-            gpus = str(usage.gpus) if usage.gpus else output.DASH
-            cells = [
-                gpus,
-                gpu,
-                *rest,
-                sample.text(samples.now_ms),
-                *([_UNTOUCHED, output.DASH] if is_untouched(annotations) else _insights(annotations)),
-            ]
+            cells = [str(usage.gpus) if usage.gpus else output.DASH, gpu, *rest, sample.text(samples.now_ms)]
+            cells += [_UNTOUCHED, output.DASH] if is_untouched(annotations) else _insights(annotations)[:2]
             if wide:
                 words = ",".join(dict.fromkeys(attribution(annotations).values()))
                 bus = output.format_percent(usage.gpu_mem_bus_pct)
-                cells += [pod.node or output.DASH, bus, words or output.DASH, _advice(annotations)]
+                cells += [pod.node or output.DASH, bus, words or output.DASH, _insights(annotations)[2]]
             rows.append(_row(pod.meta, annotations, cells, usage, sample.plain()))
-    headers = ["GPUS>", *(header for header, _, _ in _USAGE), _LAST_SAMPLE, *_INSIGHTS]
+    headers = ["GPUS>", *_USAGE, _LAST_SAMPLE, *_INSIGHTS]
     headers += ["NODE", "MAX-MEM-BUS>", "ATTRIBUTION", "ADVICE"] * wide
     return _answer("pod", headers, rows, len(every), args, samples.problem)
 
@@ -99,16 +91,15 @@ def top_jobs(api: Api, args: argparse.Namespace) -> Answer:
     for job in jobs:
         sample = samples.of_job(job.meta["namespace"], job.annotations)
         usage = of_whole_job(job.annotations)
-        usages = [*_cells(usage), output.format_megabytes(usage.gpu_mem_mb), sample.text(samples.now_ms)]
+        usages = output.format_usage(usage, *_USAGE.values(), "gpu_mem_mb")
         counts = counts_of_job(job.annotations)
         each = (counts.pods_now, counts.pods_ever, counts.gpus_now, counts.gpus_ever)
         cells = [job.kind.name, *(output.DASH if count is None else str(count) for count in each)]
         if counts.gpus_ever and "gpus_ever" not in job.annotations and not all_gpus_named(job.annotations):
             cells[-1] += "+"  # of a large job: it had more GPUs than are known
-        cells += [*usages, *_insights(job.annotations)]
-        cells += [_advice(job.annotations)] * wide
+        cells += [*usages, sample.text(samples.now_ms), *_insights(job.annotations)[: 2 + wide]]
         rows.append(_row(job.meta, job.annotations, cells, usage, {"kind": job.kind.name} | sample.plain()))
-    headers = ["KIND", *_COUNTS, *(header for header, _, _ in _USAGE), "MAX-GPU-MEM>", _LAST_SAMPLE]
+    headers = ["KIND", *_COUNTS, *_USAGE, "MAX-GPU-MEM>", _LAST_SAMPLE]
     headers += [*_INSIGHTS, *["ADVICE"] * wide]
     answer = _answer("job", headers, rows, looking.there, args, samples.problem)
     answer.remarks += [job.remark for job in jobs if job.remark]
@@ -212,17 +203,10 @@ def _answer(
     return answer
 
 
-def _cells(usage: MaxUsage) -> list[str]:
-    return [form(getattr(usage, field)) for _, field, form in _USAGE]
-
-
 def _insights(annotations: Json) -> list[str]:
+    """Return what is known of ``INSIGHTS``, the advice last."""
     known = insights(annotations)
-    return [known.get(name, output.DASH) for name in ("kind", "bottleneck")]
-
-
-def _advice(annotations: Json) -> str:
-    return insights(annotations).get("advice", output.DASH)
+    return [known.get(name, output.DASH) for name in INSIGHTS]
 
 
 def all_gpus_named(annotations: Json) -> bool:

@@ -1,15 +1,17 @@
 """Shows ``why POD``: what is known of a pod or job, and what holds it up; what is not known is said to be
-so."""
+so. Of annotations that somebody else has spoilt the values are as if they were not there."""
 
 import argparse
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from dutycycle.contract.codec import to_plain
 from dutycycle.contract.records.derived import JobPeaks, PodPeaks
+from dutycycle.contract.units import unix_ms
 from dutycycle.kube.discovery import NODE, POD
 from dutycycle.kubectl import output
 from dutycycle.kubectl.annotations import (
@@ -32,11 +34,17 @@ from dutycycle.kubectl.api import Api, KubectlError, NotThereError
 from dutycycle.kubectl.jobs import OWNERS, Jobs, called, job_and_word, name_of, words_of
 from dutycycle.kubectl.last_sample import JobSamples, LastSample, LastSamples, Sampling, ended
 from dutycycle.kubectl.nodes import show_why_node
-from dutycycle.kubectl.outlook import outlook, placement, trials
+from sinks.annotations.core import keys
 from sinks.annotations.core.job import job_summary, job_values
 from sinks.annotations.core.keys import GPU_UNTOUCHED, GPU_UTIL, PODS_SUMMARY, UPDATED
 from sinks.annotations.core.values import pod_values
 
+_FORECASTS = {
+    "gpu_util_pct": ("GPU", output.format_percent),
+    "gpu_mem_used_mb": ("GPU memory", output.format_megabytes),
+    "mem_used_mb": ("memory", output.format_megabytes),
+}
+_FULL = {keys.GPU_MEM_FULL: "GPU memory", keys.MEM_FULL: "memory"}
 _MEANS = {
     "gpu_util_pct": "GPU",
     "sm_active_pct": "SM",
@@ -45,6 +53,64 @@ _MEANS = {
     "cpu_util_pct": "CPU",
     "cpu_throttled_pct": "CPU throttled",
 }
+_USED = {
+    "gpu_pct": "GPU {}", "gpu_mem_bus_pct": "GPU memory bus {}", "gpu_mem_mb": "GPU memory {}",
+    "cpu_pct": "CPU {} of a core", "cpu_p95_pct": "CPU p95 {}", "mem_mb": "memory {}",
+    "net_mbps": "network {} Mbit/s", "disk": "disk {} MB/s",
+}  # fmt: skip
+
+
+def outlook(annotations: Json, now_ms: int) -> dict[str, str]:
+    """Return ``cycle``, ``forecast`` and ``full`` as text, those that are known."""
+    levels, forecasts, full = annotations.get(keys.LEVEL_FORECAST), [], []
+    for name, (words, form) in _FORECASTS.items():
+        ahead = levels.get(name) if isinstance(levels, dict) else None
+        if isinstance(ahead, dict) and ahead:
+            horizon, level = list(ahead.items())[-1]  # the farthest
+            if type(level) in (int, float):
+                forecasts.append(f"{words} {form(level)} in {horizon}")
+    for key, words in _FULL.items():
+        with suppress(ValueError):
+            at_ms = unix_ms(str(annotations.get(key)))
+            full.append(f"{words} in {output.format_age((at_ms - now_ms) / 1000)}")
+    period_s, sure = annotations.get(keys.CYCLE_PERIOD), annotations.get(keys.CYCLE_CONFIDENCE)
+    cycle = ""
+    if type(period_s) in (int, float):
+        cycle = f"{period_s:g}s" + (f", {100 * sure:.0f}% sure" if isinstance(sure, int | float) else "")
+        steps = annotations.get(keys.CYCLE_STEPS)
+        if annotations.get(keys.CYCLE_SOURCE) is not None:
+            cycle += ", as the training reports"
+        elif isinstance(steps, int | float) and steps != 1:
+            cycle += f", {steps:g} steps"
+    lines = {"cycle": cycle, "forecast": ", ".join(forecasts), "full": ", ".join(full)}
+    return {name: text for name, text in lines.items() if text}
+
+
+def placement(annotations: Json, node: str | None) -> Iterator[tuple[str, str]]:
+    """Name and text of each line about where the pod is to run: what it is expected to need, and the scores
+    of the best nodes; ``node`` is its own."""
+    placement = annotations.get(keys.PLACEMENT)
+    if isinstance(placement, dict):
+        yield "expected", str(placement.get("expected", "not known: no pod like it has ended"))
+        listed = placement.get("nodes")
+        nodes = [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
+        left_out = placement.get("left_out")
+        lacking = f", {left_out} left out for want of GPU memory" if left_out else ""
+        yield "nodes", f"the best {len(nodes)} of {placement.get('considered', '?')}, scores of 10{lacking}"
+        for entry in nodes:
+            here = " (it is here)" if entry.get("node") == node else ""
+            yield "", f"{entry.get('score')} {entry.get('node')}{here}: {entry.get('why')}"
+        if node is not None and nodes and all(entry.get("node") != node for entry in nodes):
+            yield "", f"it is on {node}: the scheduler weighs more than these scores"
+
+
+def trials(annotations: Json) -> Iterator[tuple[str, str]]:
+    """Name and text of each line about the trials of a job: the best, and the figures of each."""
+    best, figures = annotations.get(keys.TRIAL_BEST), annotations.get(keys.TRIAL_FIGURES)
+    if isinstance(figures, dict):
+        yield "trials", f"best: {best}" if isinstance(best, str) else "which is best is not known"
+        for name, text in figures.items():
+            yield "", f"{name}: {text}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,17 +281,8 @@ def _figures(subject: _AskedSubject) -> Iterator[str]:
 
 
 def _parts(usage: MaxUsage) -> Iterator[str]:
-    figures = {
-        "GPU {}": output.format_percent(usage.gpu_pct),
-        "GPU memory bus {}": output.format_percent(usage.gpu_mem_bus_pct),
-        "GPU memory {}": output.format_megabytes(usage.gpu_mem_mb),
-        "CPU {} of a core": output.format_percent(usage.cpu_pct),
-        "CPU p95 {}": output.format_percent(usage.cpu_p95_pct),
-        "memory {}": output.format_megabytes(usage.mem_mb),
-        "network {} Mbit/s": output.format_number(usage.net_mbps),
-        "disk {} MB/s": output.format_number(usage.disk),
-    }
-    return (form.format(text) for form, text in figures.items() if text != output.DASH)
+    figures = zip(_USED.values(), output.format_usage(usage, *_USED), strict=True)
+    return (form.format(text) for form, text in figures if text != output.DASH)
 
 
 def _pod_records(url: str | None, namespace: str, name: str) -> list[PodPeaks]:

@@ -5,8 +5,8 @@ import time
 from contextlib import suppress
 
 from dutycycle.contract.analyses import written_topics
+from dutycycle.contract.log import ConsumerRecord
 from dutycycle.contract.settings.groups import Settings
-from dutycycle.kafka.consumer import Message
 from dutycycle.kafka.reachability import StoppedError, run_until
 from dutycycle.live.model.state import LiveState
 from dutycycle.view.reader import TopicReader
@@ -40,9 +40,15 @@ class ClusterFollower:
         self.state = state
         self._last_record_s = time.monotonic()
         topics = written_topics((*FROM_BEGINNING, *FROM_END), settings.analyses)
+
+        def take_record(topic: str, record: ConsumerRecord) -> None:
+            if topic != "dead-letters":
+                self._last_record_s = time.monotonic()
+            state.feed(topic, record.key or "", record.value, time.time_ns() // 1_000_000)
+
         self._reader = TopicReader(
             settings, "dutycycle-live", topics,
-            lambda topic: "beginning" if topic in FROM_BEGINNING else "end", self._take,
+            lambda topic: "beginning" if topic in FROM_BEGINNING else "end", take_record,
             at_once=_AT_ONCE, wait_ms=_BROKER_WAIT_MS,
             optional={*topics} - {*_SAMPLES},
         )  # fmt: skip
@@ -69,11 +75,6 @@ class ClusterFollower:
                 await run_until(stop, self._reader.follow())
         finally:
             clock.cancel()
-
-    def _take(self, topic: str, message: Message) -> None:
-        if topic != "dead-letters":
-            self._last_record_s = time.monotonic()
-        self.state.feed(topic, message.key_text or "", message.payload, time.time_ns() // 1_000_000)
 
     async def wait_until_idle(self) -> None:
         """Wait until no record has come for a moment: the pipeline has worked off what it was given."""

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import sys
 import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -24,7 +23,7 @@ from dutycycle.live.picture import written
 from dutycycle.live.show import show
 from dutycycle.live.source import Source, WithPage
 from dutycycle.live.top import settled
-from dutycycle.process import stop_on_signals, stopped_within
+from dutycycle.process import print_remark, stop_on_signals, stopped_within
 from sinks.records.location import default_records_path, default_records_url
 from streams.names import changelogs, check_settings
 
@@ -78,14 +77,16 @@ async def up(
         asked = await _run(children, follower, source, duration_s, once)
     # Where the records are, and what failed or is away
     if settings.demo == "on":
-        _say(f"its records are in {settings.records}: see `dutycycle peaks --records {settings.records}`")
+        print_remark(
+            f"its records are in {settings.records}: see `dutycycle peaks --records {settings.records}`"
+        )
     elif settings.records is None and default_records_path().exists():
-        _say(f"peak records are in {default_records_path()}: see `dutycycle peaks`")
+        print_remark(f"peak records are in {default_records_path()}: see `dutycycle peaks`")
     reasons = dict.fromkeys(child.reason for child in children if child.status not in (0, None))
     if not reasons and not (asked or follower.state.ticks > 0):
         reasons[_NOTHING_CAME] = None
     for reason in reasons:
-        _say(f"dutycycle: {reason} (more in {children[0].log.parent})")
+        print_remark(f"dutycycle: {reason} (more in {children[0].log.parent})")
     return 1 if reasons else 0
 
 
@@ -182,7 +183,3 @@ _NOTHING_CAME = (
     "no sample came in this time: give a longer --duration; if it is longer than half a minute already, "
     "the collector's log says why"
 )
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr)  # noqa: T201

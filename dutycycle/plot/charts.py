@@ -1,7 +1,9 @@
-"""Makes the charts of a picture: one for each metric, a line for each subject and for each forecaster."""
+"""Makes the charts of a picture, one for each metric with a line for each subject and for each forecaster,
+and writes them into one file: a page that can be zoomed, or a picture."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
@@ -10,7 +12,10 @@ from dutycycle.plot.collected import BOUNDED, CollectedSeries
 from dutycycle.report.charts.chart import POINTS, Chart, Dots, Line, scaled, unit_of
 from dutycycle.report.charts.cycles import SeriesCycles, periods_of
 from dutycycle.traces.frames import Frame, Moments, buckets
+from dutycycle.whole_file import PAGES, whole_file
 
+PICTURES = (".png", ".svg")
+_INCHES = (9.0, 3.4)
 _Span = tuple[int, int]
 """The time of a picture, both ends included, in Unix milliseconds."""
 
@@ -84,3 +89,29 @@ def _line(name: str, frame: Frame, span: _Span) -> Iterator[Line]:
         wide = bool((high.high > low.low).any())
         points = replace(points, low=low.low, high=high.high, exact=points.exact and not wide)
     yield Line(name, "", 0, points)
+
+
+def write_charts(charts: Sequence[Chart], title: str | None, span: _Span, out: Path) -> None:
+    """Write ``charts``, one below the other. ``title``: above them all; a page without one is called after
+    its charts. Raises ``DutycycleError``."""
+    with whole_file(out) as path:
+        if out.suffix in PAGES:
+            from dutycycle.report.charts.plot import figure_of
+            from dutycycle.report.page import document, shown_charts  # here, not above: only a page needs it
+
+            heading = title or ", ".join(chart.title for chart in charts)
+            figures = {chart.id: figure_of(chart, *span) for chart in charts}
+            page = document(
+                "charts.html", f"{heading} – Dutycycle", figures,
+                title=heading, span=span, shown=shown_charts(charts),
+            )  # fmt: skip
+            path.write_text(page, encoding="utf-8")
+        else:
+            from dutycycle.report.charts.pictures import draw, new_figure, save
+
+            with new_figure(figsize=(_INCHES[0], _INCHES[1] * len(charts)), dpi=120) as figure:
+                if title is not None:
+                    figure.suptitle(title)
+                for place, chart in enumerate(charts):
+                    draw(figure.add_subplot(len(charts), 1, place + 1), chart)
+                save(figure, path)

@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -52,7 +53,7 @@ _HUGE = 2**62
 
 @dataclass(slots=True)
 class ChromeProfile:
-    """Says what was read. ``notes``: what a reader has to know of it. ``whole``: not cut off."""
+    """Says what was read. ``notes``: what a reader has to know of it. ``whole``: all events are there."""
 
     product: str
     whole: bool = True
@@ -80,8 +81,8 @@ def convert(path: Path, database: Path, progress: Callable[[str], None]) -> Chro
     with path.open("rb") as file:
         whole = max(path.stat().st_size, 1)
         try:
-            is_list = _head(file).startswith(b"[")
-            events = iter(ijson.items(_text(file), "item" if is_list else "traceEvents.item"))
+            field = "" if _head(file).startswith(b"[") else "traceEvents"
+            events = iter(ijson.items(_text(file), f"{field}.item".lstrip(".")))
             for read, event in enumerate(events, 1):
                 writer.add(event)
                 if read % _BATCH == 0:
@@ -92,8 +93,12 @@ def convert(path: Path, database: Path, progress: Callable[[str], None]) -> Chro
                 raise DutycycleError(
                     f"{path}: is no whole trace in Chrome's Trace Event Format (JSON): {reason}"
                 ) from error
-            made.whole = False
-            made.notes.append(f"the file is cut off or damaged after {read} events: these alone are shown")
+            made.whole = _is_list_whole(_text(file), field)
+            made.notes.append(
+                "what stands in the file behind its list of events cannot be read, and is left out"
+                if made.whole
+                else f"the file is cut off or damaged after {read} events: these alone are shown"
+            )
         except (sqlite3.Error, OSError) as error:
             raise DutycycleError(
                 f"{path}: its events cannot be kept in {database.parent}: {error}"
@@ -110,6 +115,15 @@ def convert(path: Path, database: Path, progress: Callable[[str], None]) -> Chro
             "cuda_runtime, cpu_op, …): traces of JAX and of other programs are not read"
         )
     return made
+
+
+def _is_list_whole(text: LenientJson, field: str) -> bool:
+    """Tell whether the list of events is whole, of a file that cannot be read to its end. ``field``: where it
+    stands; "" where it is the file itself."""
+    try:
+        return any(event == (field, "end_array", None) for event in ijson.parse(text))
+    except (ijson.JSONError, zlib.error, UnicodeDecodeError):
+        return False
 
 
 def _head(file: BinaryIO) -> bytes:
@@ -150,9 +164,11 @@ class _Writer:
     """Puts events into tables, ten thousand at a time."""
 
     def __init__(self, database: Path) -> None:
-        self.skipped = self.unpaired = self.doubled = 0
+        self.skipped = self.unended = self.doubled = 0
         self.is_of_pytorch = False
         self._names: dict[str, int] = {}
+        self._begun: dict[str, list[dict[str, Any]]] = {}
+        """By track the events that have begun and not ended, the last one innermost."""
         self._waiting: dict[str, list[tuple[Any, ...]]] = {table: [] for table in _TABLES}
         self._db = sqlite3.connect(database)
         self._db.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF")
@@ -161,30 +177,42 @@ class _Writer:
             self._db.execute(f"CREATE TABLE {table} ({', '.join([*columns, _TRACK])})")
 
     def add(self, event: Any) -> None:
-        """Add one event; of a kind that no table has, it is left out, and with a time that cannot be read,
-        counted."""
-        if not isinstance(event, dict) or event.get("ph") not in ("X", "B"):
+        """Add one event, or its begin or its end; of a kind that no table has, it is left out, and with a
+        time that cannot be read, counted."""
+        if not isinstance(event, dict):
+            return
+        track, phase = f"{event.get('pid')} {event.get('tid')}", event.get("ph")
+        if phase == "B":
+            self._begun.setdefault(track, []).append(event)
+            return
+        ended = _ns(event.get("ts"))
+        if phase == "E" and self._begun.get(track):
+            event = self._begun[track].pop()
+        elif phase != "X":
             return
         table = _TABLE_OF.get(str(event.get("cat")).lower())
         if table is None:
             return
         self.is_of_pytorch = True
-        if event["ph"] == "B":
-            self.unpaired += 1
-            return
         start, lasted, args = _ns(event.get("ts")), _ns(event.get("dur")), event.get("args")
+        if phase == "E" and start is not None and ended is not None and start <= ended:
+            lasted = ended - start
         if start is None or lasted is None:
             self.skipped += 1
             return
         name = str(event.get("name", ""))
-        row = _row(table, name, args if isinstance(args, dict) else {}, event, self._id)
+        row = self._row(table, name, args if isinstance(args, dict) else {}, event)
         waiting = self._waiting[table]
-        waiting.append((start, start + lasted, *row, f"{event.get('pid')} {event.get('tid')}"))
+        waiting.append((start, start + lasted, *row, track))
         if len(waiting) >= _BATCH:
             self._write(table)
 
     def close(self) -> None:
-        """Write what is left, and of equal events one."""
+        """Write what is left, and of equal events one; count what has not ended."""
+        for event in chain.from_iterable(self._begun.values()):
+            is_known = str(event.get("cat")).lower() in _TABLE_OF
+            self.unended += is_known
+            self.is_of_pytorch = self.is_of_pytorch or is_known
         for table, columns in _TABLES.items():
             self._write(table)
             same = ", ".join([*columns, _TRACK])
@@ -201,10 +229,28 @@ class _Writer:
         """Say which events are not counted, and why."""
         counts = {
             "events have no time, and are left out": self.skipped,
-            "events have their begin and their end apart (ph: B, E), and are left out": self.unpaired,
+            "events have a begin and no end (ph: B), and are left out": self.unended,
             "events stand in it again, and count once": self.doubled,
         }
         return [f"{count} {reason}" for reason, count in counts.items() if count]
+
+    def _row(self, table: str, name: str, args: dict[str, Any], event: dict[str, Any]) -> tuple[Any, ...]:
+        """Return the columns behind ``start`` and ``end``."""
+        if table == _RANGES:
+            return _PUSH_POP, self._id(name)
+        correlation = _whole(args.get("correlation"))
+        if table == _CALLS:
+            thread = (_whole(event.get("tid")) or 0) & 0xFFFFFF  # above it an export has the process
+            return thread, correlation, self._id(name)
+        of_gpu = _whole(args.get("device")) or 0, correlation
+        if table == _KERNELS:
+            return (*of_gpu, self._id(name))
+        if table == _SETS:
+            return (*of_gpu, _whole(args.get("bytes")))
+        match = _COPY.match(name)
+        kind, source = match.groups() if match else ("", None)
+        copy = COPIES.index(kind) if kind in COPIES else 0
+        return (*of_gpu, _whole(args.get("bytes")), copy, _MEMORY.get((source or "").lower()))
 
     def _id(self, name: str) -> int:
         return self._names.setdefault(name, len(self._names) + 1)
@@ -222,27 +268,6 @@ def _ns(micros: Any) -> int | None:
     if isinstance(micros, bool) or not isinstance(micros, int | Decimal) or not 0 <= micros < 2**52:
         return None
     return int(micros * 1000)
-
-
-def _row(
-    table: str, name: str, args: dict[str, Any], event: dict[str, Any], id_of: Callable[[str], int]
-) -> tuple[Any, ...]:
-    """Return the columns behind ``start`` and ``end``."""
-    if table == _RANGES:
-        return _PUSH_POP, id_of(name)
-    correlation = _whole(args.get("correlation"))
-    if table == _CALLS:
-        thread = (_whole(event.get("tid")) or 0) & 0xFFFFFF  # above it an export has the process
-        return thread, correlation, id_of(name)
-    of_gpu = _whole(args.get("device")) or 0, correlation
-    if table == _KERNELS:
-        return (*of_gpu, id_of(name))
-    if table == _SETS:
-        return (*of_gpu, _whole(args.get("bytes")))
-    match = _COPY.match(name)
-    kind, source = match.groups() if match else ("", None)
-    copy = COPIES.index(kind) if kind in COPIES else 0
-    return (*of_gpu, _whole(args.get("bytes")), copy, _MEMORY.get((source or "").lower()))
 
 
 def _whole(value: Any) -> int | None:

@@ -8,6 +8,7 @@ traced. So every column that is not in all versions is looked for first. Times a
 import re
 import sqlite3
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ _EXPECTED = {
     "StringIds": "names",
 }
 _LOADING = re.compile(r"data.?load|load.?(data|batch)|(next|fetch|get).?batch|prefetch", re.IGNORECASE)
+_PACKED = (b"PK\3\4", b"BZh", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf\x27\x1c")
+"""How files begin that are packed by zip, bzip2, xz, zstd and 7z."""
 _COMMUNICATION = re.compile(r"nccl|rccl|all.?reduce|all.?gather|reduce.?scatter|nvshmem", re.IGNORECASE)
 _END_NS = 2**62
 _STEPS = 2_000_000
@@ -46,11 +49,10 @@ class Export:
         """Open it, to read alone. ``progress`` is told now and then what is done."""
         self.path = path
         self.doing = "opening"
-        self._progress = progress
         try:
             _check(path)
             self._db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
-            self._db.set_progress_handler(self._tell, _STEPS)
+            self._db.set_progress_handler(lambda: progress(self.doing), _STEPS)
             tables = self._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
             of_table = "SELECT name FROM pragma_table_info(?)"
             self._columns: dict[str, set[str]] = {
@@ -64,9 +66,12 @@ class Export:
             raise DutycycleError(f"{path}: is a database, but not an export of Nsight Systems")
         self.missing = [(table, what) for table, what in _EXPECTED.items() if not self._has(table)]
         self.untimed: dict[str, int] = {}
-        self._db.create_function("does", 1, does, deterministic=True)
-        self._db.create_function("loads", 1, loads, deterministic=True)
-        self._db.create_function("communicates", 1, communicates, deterministic=True)
+        # Programs cut names at any byte, and SQLite keeps what is no UTF-8 but gives it out as bytes alone:
+        # to a function of ours too. One such name would make the whole export unreadable.
+        self._db.text_factory = _text
+        for of_name in (does, loads, communicates):
+            ask = partial(_ask_of_text, of_name)
+            self._db.create_function(of_name.__name__, 1, ask, deterministic=True)
         if "StringIds" not in self._columns:
             self._db.execute("CREATE TEMP TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT)")
         activities = [
@@ -183,10 +188,6 @@ class Export:
             f"{name} FROM NVTX_EVENTS WHERE eventType IN {_RANGES} AND {_has_numbers('start', 'end')}"
         )
 
-    def _tell(self) -> int:
-        self._progress(self.doing)
-        return 0
-
     def _unreadable(self, error: sqlite3.DatabaseError) -> DutycycleError:
         return DutycycleError(f"{self.path}: cannot be read: {error}; is it a whole export?")
 
@@ -199,6 +200,14 @@ _RANGE = ("start", "end", "style", "name")
 COPIES = (
     "Unknown", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP",
 )  # fmt: skip
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")
+
+
+def _ask_of_text(of_name: Callable[[str | None], int], raw: bytes | None) -> int:
+    return of_name(None if raw is None else _text(raw))
 
 
 def does(name: str | None) -> int:
@@ -228,6 +237,8 @@ def _check(path: Path) -> None:
             raise DutycycleError(
                 f"{path}: make its SQLite export first: nsys export --type sqlite {path.name}"
             )
+        if head.startswith(_PACKED):
+            raise DutycycleError(f"{path}: is packed, and not by gzip: unpack it, and give what was in it")
         raise DutycycleError(
             f"{path}: is neither an SQLite export of Nsight Systems (nsys export --type sqlite) nor a trace "
             "of PyTorch's profiler"

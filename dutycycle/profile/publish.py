@@ -27,7 +27,7 @@ async def find_pod(name: str, settings: Settings, timeout_s: float) -> Pod:
     known: dict[str, Pod] = {}
     for message in await read_all(settings, "pods", timeout_s):
         try:
-            pod = None if message.payload is None else decode(Pod, message.payload, "pods")
+            pod = None if message.value is None else decode(Pod, message.value, "pods")
         except DecodeError:  # the streams make a dead letter of it
             continue
         if pod is not None:

@@ -181,11 +181,13 @@ class ProfileTimeline:
 
 _OF_CALL, _OF_LOAD, _OF_GPU = range(3)
 _ORDERED = f"""
-WITH calling AS MATERIALIZED (SELECT id, does(value) AS flags FROM StringIds WHERE does(value) > 0),
-talking AS MATERIALIZED (SELECT id FROM StringIds WHERE communicates(value))
+WITH calling AS MATERIALIZED (SELECT id, does(CAST(value AS BLOB)) AS flags FROM StringIds
+    WHERE does(CAST(value AS BLOB)) > 0),
+talking AS MATERIALIZED (SELECT id FROM StringIds WHERE communicates(CAST(value AS BLOB)))
 SELECT start, {_OF_CALL}, end, thread, process, correlation, flags, NULL
 FROM calls CROSS JOIN calling ON calling.id = name
-UNION ALL SELECT start, {_OF_LOAD}, end, NULL, NULL, NULL, NULL, NULL FROM ranges WHERE loads(name)
+UNION ALL SELECT start, {_OF_LOAD}, end, NULL, NULL, NULL, NULL, NULL FROM ranges
+WHERE loads(CAST(name AS BLOB))
 UNION ALL SELECT start, {_OF_GPU}, end, device, process, correlation, CASE
     WHEN what = {COPY} AND copy IN {HOST_TO_DEVICE} THEN {TO_GPU}
     WHEN what = {COPY} AND copy IN {DEVICE_TO_HOST} THEN {FROM_GPU}

@@ -147,7 +147,9 @@ def document(
     templates = templates_of("dutycycle.report")
     templates.filters |= {
         "capital": capitalized, "color": color_of,
-        "kept_together": _kept_together, "phase_color": _phase_color,
+        # A number stays on one line with its unit: the space between them becomes one that does not break.
+        "kept_together": lambda text: re.sub(r"(?<=\d) (?=[^\d\s(])", "\u00a0", text),
+        "phase_color": _phase_color,
         "explain": (lambda _: None) if served is None else served.explain,
     }  # fmt: skip
     whole = {} if served is not None else {
@@ -166,11 +168,6 @@ def document(
 
 def _text(name: str) -> str:
     return (_HERE / name).read_text(encoding="utf-8")
-
-
-def _kept_together(value: str) -> str:
-    """Keep a number on one line with its unit: the space between them becomes one that does not break."""
-    return re.sub(r"(?<=\d) (?=[^\d\s(])", "\u00a0", value)
 
 
 def _phase_color(name: str) -> str:

@@ -8,10 +8,11 @@ from msgspec.structs import replace
 from collectors.attribution.cgroup_path import CgroupId, CgroupKind
 from collectors.attribution.kubelet_allocations import Allocations
 from collectors.attribution.processes import Attribution
-from collectors.base import Outgoing, Tick
+from collectors.base import Tick, of_node
 from collectors.cgroup.host import HostReader
 from collectors.rates import Rate, rounded, rounded_pct
 from dutycycle.contract.codec import encode
+from dutycycle.contract.log import ProducerRecord
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.samples import Allocation, CgroupSample, Container, PodCgroup
 from dutycycle.contract.units import printable_text
@@ -48,7 +49,7 @@ class CommandCollector:
         """Note that the command has ended: the next tick is the last."""
         self._ended = ended
 
-    def collect(self, tick: Tick) -> Sequence[Outgoing]:
+    def collect(self, tick: Tick) -> Sequence[ProducerRecord]:
         """Return one sample; with the first and the last one the pod's own record."""
         out = []
         if not self._named or self._ended is not None:
@@ -56,7 +57,7 @@ class CommandCollector:
             if self._ended is not None:
                 phase = "Failed" if self._ended.status else "Succeeded"
                 pod = replace(pod, phase=phase, finished_ms=tick.ts_ms)
-            out.append(_outgoing("pods", pod.uid, pod, tick))
+            out.append(ProducerRecord(topic="pods", key=pod.uid, value=encode(pod), ts_ms=tick.ts_ms))
             self._named = True
         host = self._host.read()
         pods: tuple[PodCgroup, ...] = ()
@@ -67,8 +68,8 @@ class CommandCollector:
         if counted is not None:
             # Rates are over the time between ticks, which records carry: their sum is what the kernel says,
             # however late a loaded machine reads.
-            now_s, cpu_s = tick.monotonic_s, counted.cpu_s
-            cpu = self._cpu.per_s(None if cpu_s is None else round(cpu_s * 1e9), now_s)
+            now_s = tick.monotonic_s
+            cpu = self._cpu.per_s(round(counted.cpu_s * 1e9), now_s)
             container = Container(
                 id=_CONTAINER, cpu_util_pct=rounded_pct(None if cpu is None else cpu / 1e7),
                 mem_used_bytes=use.mem_bytes if use else None,
@@ -76,19 +77,11 @@ class CommandCollector:
                 io_write_bytes_per_s=rounded(self._written.per_s(counted.written_bytes, now_s)),
             )  # fmt: skip
             pods = (PodCgroup(uid=self._pod.uid, containers=(container,)),)
-        sample = CgroupSample(
-            node=tick.node, collector=tick.collector, seq=tick.seq, ts_ms=tick.ts_ms,
-            interval_ms=tick.interval_ms, host=host, pods=pods,
-        )  # fmt: skip
-        return [*out, _outgoing("cgroup-samples", tick.node, sample, tick)]
+        return [*out, of_node("cgroup-samples", CgroupSample(**tick.head, host=host, pods=pods))]
 
     def close(self) -> None:
         """Close the files of the host."""
         self._host.close()
-
-
-def _outgoing(topic: str, key: str, record: Pod | CgroupSample, tick: Tick) -> Outgoing:
-    return Outgoing(topic=topic, key=key, payload=encode(record), ts_ms=tick.ts_ms)
 
 
 class OfCommand(Attribution):

@@ -65,13 +65,14 @@ class Command:
             raise CannotStartError(f"{arguments[0]}: {error.strerror}", NOT_EXECUTABLE) from error
         self.pid = self._process.pid
         self._over = False
-        threading.Thread(target=self._pass_on, name="signals", daemon=True).start()
 
-    def _pass_on(self) -> None:
-        while True:
-            received = signal.sigwaitinfo(PASSED_ON)
-            if received.si_code != _FROM_KERNEL and not self._over:
-                os.kill(self.pid, received.si_signo)
+        def pass_on() -> None:
+            while True:
+                received = signal.sigwaitinfo(PASSED_ON)
+                if received.si_code != _FROM_KERNEL and not self._over:
+                    os.kill(self.pid, received.si_signo)
+
+        threading.Thread(target=pass_on, name="signals", daemon=True).start()
 
     def wait(self) -> Ended:
         """Wait until the command itself has ended. What it left running goes on."""

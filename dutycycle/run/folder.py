@@ -1,6 +1,5 @@
 """Knows where a run leaves its report and its trace, writes the report there, and says so."""
 
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dutycycle.contract.errors import DutycycleError, NotInstalledError
 from dutycycle.contract.settings.folders import state_folder
+from dutycycle.process import print_remark
 
 if TYPE_CHECKING:
     from dutycycle.report.page import Report
@@ -34,16 +34,11 @@ def run_folder(name: str, out: Path | None) -> Path:
     return out
 
 
-def say(line: str) -> None:
-    """Print a line for people to stderr, beside what the command or the job itself writes."""
-    print(line, file=sys.stderr, flush=True)  # noqa: T201
-
-
 def say_where(folder: Path) -> None:
     """Print the paths of those files that are there."""
     for name, path in (("Report", folder / PAGE), ("Trace", folder / TRACE), ("Profile", folder / PROFILE)):
         if path.exists():
-            say(f"  {name:<22} {path}")
+            print_remark(f"  {name:<22} {path}")
 
 
 def conclude(make: Callable[[], "Report"], folder: Path) -> str | None:
@@ -56,7 +51,7 @@ def conclude(make: Callable[[], "Report"], folder: Path) -> str | None:
 
         report = make()
         for line in figures_of(report):
-            say(line)
+            print_remark(line)
         write_report(report, folder / PAGE)
     except ModuleNotFoundError as error:
         return f"no report: {NotInstalledError(error.name or str(error))}"

@@ -4,16 +4,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import yaml
+
 from dutycycle.kube.resources import gpu_request
 from dutycycle.submit.amounts import refused_amount, refused_amounts
 from dutycycle.submit.claims import UnknownClaimError, claimed_gpus
-from dutycycle.submit.documents import ManifestDocument
+from dutycycle.submit.documents import KubectlLoader, ManifestDocument
 
 Spec = Mapping[str, Any]
 _TRAINER = "node"
 """How the runtimes of Kubeflow call the job, and its container, that a TrainJob's trainer runs in."""
 _STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
-_REFERENCES = {"workflowTemplateRef": "WorkflowTemplate", "taskRef": "Task", "pipelineRef": "Pipeline"}
+_BESIDE = "sidecars", "initContainers"
+_DEFAULTS = "templateDefaults"
+"""Of an Argo workflow: what its templates have where they do not say it."""
+_REFERENCES = {
+    "workflowTemplateRef": "WorkflowTemplate",
+    "templateRef": "WorkflowTemplate",
+    "taskRef": "Task",
+    "pipelineRef": "Pipeline",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +45,35 @@ class AskedPod:
     def gpus(self) -> float | None:
         """Return how many GPUs it asks for, slices and shares too; 0 for none, None where it may be some."""
         return gpu_request(self.spec, self.annotations, self.claimed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """Holds what a part of an object says of all pods below it. ``resources``: of a container without its
+    own; ``patch``: those that a workflow puts in their place; ``defaults``: what its containers have else;
+    ``sidecars`` and ``before``: containers that run beside one that stands by itself, and before it;
+    ``refused``: sentences on what the API server refuses of these."""
+
+    annotations: Spec
+    resources: Spec = field(default_factory=dict)
+    patch: Spec = field(default_factory=dict)
+    defaults: Spec = field(default_factory=dict)
+    sidecars: Sequence[Any] = ()
+    before: Sequence[Any] = ()
+    refused: tuple[str, ...] = ()
+
+    def within(self, part: Spec, path: str) -> "_Around":
+        """Return the same with what ``part``, which stands at ``path``, says of what is in it."""
+        beside = {name: part[name] for name in _BESIDE if isinstance(part.get(name), list)}
+        return _Around(
+            _annotations(part) or self.annotations,
+            _object(part.get("resources")) or self.resources,
+            _patched_resources(part.get("podSpecPatch")) or self.patch,
+            _object(part.get(_DEFAULTS)) or self.defaults,
+            beside.get("sidecars", self.sidecars),
+            beside.get("initContainers", self.before),
+            (*self.refused, *refused_amounts(beside, path)),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +101,14 @@ def pods_of(
                 claimed = claimed_gpus(pod.spec, pod.namespace, documents)
             except UnknownClaimError as error:
                 note = "; ".join(filter(None, (note, str(error))))
-        refused = pod.refused or tuple(_refused_programs(pod.spec))
+        refused = pod.refused or tuple(_refused_programs(pod.spec, is_own=not document.is_of_others))
         pods.append(replace(pod, refused=refused, claimed=claimed, note=note))
     return replace(asked, pods=pods)
 
 
-def _refused_programs(spec: Spec) -> Iterator[str]:
+def _refused_programs(spec: Spec, *, is_own: bool) -> Iterator[str]:
     """Yield a sentence for each image, command and argument of a pod that the API server refuses, as it is no
-    text, and for what is no container."""
+    text, and for what is no container. ``is_own``: the kind is of Kubernetes itself."""
     for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
         if not isinstance(container, Mapping):
             yield f"{container!r}, which is no container"
@@ -79,6 +118,8 @@ def _refused_programs(spec: Spec) -> Iterator[str]:
             if value is None:
                 continue
             # The command of a kind of others' may be one text.
+            if is_own and key != "image" and isinstance(value, str):
+                yield f"{key} of container {container.get('name')}: {value!r} is no list: write [{value!r}]"
             for part in value if isinstance(value, list) and key != "image" else [value]:
                 if not isinstance(part, str):
                     yield f"{key} of container {container.get('name')}: {part!r} is no text: put it in quotes"
@@ -97,8 +138,8 @@ def _pods_of(document: ManifestDocument, namespace: str, documents: Sequence[Man
     root = "spec" if "spec" in document.thing else document.kind.lower()
     annotations = _annotations(document.thing) if document.kind == "Pod" else {}
     pods = [
-        AskedPod(role, own, pod, refused=_refused(part, path), annotations=of_pod)
-        for role, pod, path, part, of_pod in _specs(spec, "", root, annotations=annotations)
+        AskedPod(role, own, pod, refused=refused, annotations=of_pod)
+        for role, pod, refused, of_pod in _specs(spec, "", root, _Around(annotations))
     ]
     return AskedPods(pods) if pods else _elsewhere(document, own, documents)
 
@@ -114,39 +155,93 @@ def _annotations(part: Spec) -> Spec:
 
 
 def _specs(
-    part: Any, role: str, path: str, resources: Spec | None = None, *, annotations: Spec
-) -> Iterator[tuple[str, Spec, str, Any, Spec]]:
+    part: Any, role: str, path: str, around: _Around
+) -> Iterator[tuple[str, Spec, tuple[str, ...], Spec]]:
     """Yield pod specs in ``part``, which stands at ``path``: the name of what holds their template, the spec,
-    the path and the part that it was made of, and the annotations of its template.
-
-    A container that stands by itself, as in a template of an Argo workflow, is a pod. Without resources of
-    its own it has those around it, as in a DynamoGraphDeployment. The steps of a Tekton task are the
-    containers of a pod.
-    """
+    sentences on the amounts that the API server refuses, and the annotations of its template."""
     if isinstance(part, Mapping):
-        if isinstance(part.get("containers"), list):
-            yield role, part, path, part, annotations
+        if (pod := _pod_of(part, around)) is not None:
+            spec, made_of = pod
+            yield role, spec, (*_refused(made_of, path), *around.refused), around.annotations
             return
-        if isinstance(part.get("image"), str):
-            container = {**({"resources": resources} if resources else {}), **part}
-            yield role, {"containers": [container]}, path, container, annotations
-            return
-        steps = part.get("steps")
-        if isinstance(steps, list) and any("image" in _object(step) for step in steps):
-            yield role, {"containers": steps}, path, part, annotations
-            return
-        annotations = _annotations(part) or annotations
-        around = part.get("resources")
-        resources = around if isinstance(around, Mapping) else resources
+        around = around.within(part, path)
         for name, inner in part.items():
+            if name == "containers" and "image" in _object(inner):  # one, and no list: it is refused
+                yield role, {"containers": []}, _refused({name: inner}, path), around.annotations
+                continue
+            # Those are beside what is read here; and the image of a disk runs in no container.
+            if name in (_DEFAULTS, "volumes") or (name in _BESIDE and isinstance(inner, list)):
+                continue
+            if name in ("container", "script") and isinstance(inner, Mapping):
+                inner = {**_object(around.defaults.get(name)), **inner}
             unnamed = name in ("template", "spec", "container", "script", "containerSet")
-            inner_role = role if unnamed else str(name)
-            yield from _specs(inner, inner_role, f"{path}.{name}", resources, annotations=annotations)
+            yield from _specs(inner, role if unnamed else str(name), f"{path}.{name}", around)
     elif isinstance(part, list):
         for number, inner in enumerate(part):
             names = inner if isinstance(inner, Mapping) else {}
             named = names.get("name") or names.get("groupName") or role
-            yield from _specs(inner, str(named), f"{path}[{number}]", resources, annotations=annotations)
+            yield from _specs(inner, str(named), f"{path}[{number}]", around)
+
+
+def _pod_of(part: Spec, around: _Around) -> tuple[Spec, Spec] | None:
+    """Return the pod spec that a part of an object is, and what of it can be refused; None for none.
+
+    A container that stands by itself, as in a template of an Argo workflow, is a pod, with the containers
+    beside it. Without resources of its own it has those around it, as in a DynamoGraphDeployment. The steps
+    of a Tekton task are the containers of a pod.
+    """
+    steps = part.get("steps")
+    if isinstance(part.get("containers"), list):
+        pod, made_of = {**part, "containers": [*part["containers"], *around.sidecars]}, part
+    elif isinstance(part.get("image"), str):
+        made_of = {**({"resources": around.resources} if around.resources else {}), **part}
+        if around.patch:
+            made_of["resources"] = _merge_resources(made_of.get("resources"), around.patch)
+        pod = {"containers": [made_of, *around.sidecars]}
+    elif isinstance(steps, list) and any("image" in _object(step) for step in steps):
+        template, sidecars = _object(part.get("stepTemplate")), part.get("sidecars")
+        containers = [_container_of_step(step, template) for step in steps]
+        pod = {"containers": [*containers, *(sidecars if isinstance(sidecars, list) else ())]}
+        made_of = part
+    else:
+        return None
+    if around.before:
+        own = pod.get("initContainers")
+        pod = {**pod, "initContainers": [*around.before, *(own if isinstance(own, list) else ())]}
+    return pod, made_of
+
+
+def _container_of_step(step: Any, template: Spec) -> Any:
+    """Return a step of a Tekton task as a container, with what the template of all steps says. What it asks
+    for is called ``computeResources`` since v1."""
+    if not isinstance(step, Mapping):
+        return step
+    of_all, own = ((part.get("computeResources") or part.get("resources")) for part in (template, step))
+    return {**template, **step, "resources": _merge_resources(of_all, _object(own))}
+
+
+def _patched_resources(patch: Any) -> Spec:
+    """Return the resources in a patch of Argo, which is a text in YAML or JSON; nothing where it has none."""
+    try:
+        spec = yaml.load(patch, KubectlLoader) if isinstance(patch, str) else None  # noqa: S506 - a safe one
+    except yaml.YAMLError:  # a template that is not filled in
+        return {}
+    return _first_resources(spec)
+
+
+def _first_resources(spec: Any) -> Spec:
+    """Return the resources of the first container of a pod."""
+    containers = _object(spec).get("containers")
+    first = containers[0] if isinstance(containers, list) and containers else None
+    return _object(_object(first).get("resources"))
+
+
+def _merge_resources(resources: Any, others: Spec) -> Spec:
+    """Return the resources with the amounts of others in place of theirs."""
+    return {
+        what: {**_object(_object(resources).get(what)), **_object(others.get(what))}
+        for what in ("limits", "requests")
+    }
 
 
 def _object(part: Any) -> Spec:
@@ -165,13 +260,20 @@ def _spark(spec: Spec, namespace: str) -> Iterator[AskedPod]:
             str(gpu.get("name") or ""): (gpu.get("quantity"), "gpu.quantity"),
             "cpu": (part.get(cores), cores),
         }
+        settings, resource = _object(application.get("sparkConf")), f"spark.{role}.resource.gpu"
+        if (amount := settings.get(f"{resource}.amount")) is not None:
+            name = f"{settings.get(f'{resource}.vendor', 'nvidia.com')}/gpu"
+            asked[name] = amount, f"sparkConf.{resource}.amount"
         requests = {name: amount for name, (amount, _) in asked.items() if name and amount is not None}
+        # Its pod template may ask for what Spark has no word for.
+        own = _first_resources(_object(part.get("template")).get("spec"))
         refused = [
             sentence for name, (amount, key) in asked.items() if name
             for sentence in refused_amount(name, amount, f"{path}.{role}.{key}")
         ]  # fmt: skip
         image = part.get("image") or application.get("image")
-        containers = [{"name": role, "image": image, "resources": {"requests": requests}}]
+        resources = _merge_resources(own, {"requests": requests})
+        containers = [{"name": role, "image": image, "resources": resources}]
         yield AskedPod(role, namespace, {"containers": containers}, refused=tuple(refused))
 
 
@@ -192,7 +294,7 @@ def _train_job(spec: Spec, namespace: str, documents: Sequence[ManifestDocument]
             template, role = _object(job.get("template")), str(job.get("name") or "")
             labels = _object(_object(template.get("metadata")).get("labels"))
             is_trainer = labels.get(_STEP, "") == "trainer" or role == _TRAINER
-            for _, pod, *_ in _specs(template, role, "", annotations={}):
+            for _, pod, *_ in _specs(template, role, "", _Around({})):
                 refused = _refused(pod, f"{runtime}: {role}")
                 if is_trainer:  # what it says goes into the container of its name, or the first
                     names = [_object(container).get("name") for container in pod["containers"]]
@@ -216,6 +318,14 @@ def _train_job(spec: Spec, namespace: str, documents: Sequence[ManifestDocument]
     return AskedPods([AskedPod(_TRAINER, namespace, spec, f"by itself: {where}", refused)])
 
 
+def _references(part: Any) -> Iterator[tuple[str, Spec]]:
+    """Yield what a spec refers to, with the name of the field: its own before those of its parts."""
+    if isinstance(part, Mapping):
+        yield from ((key, part[key]) for key in _REFERENCES if isinstance(part.get(key), Mapping))
+    for inner in part.values() if isinstance(part, Mapping) else part if isinstance(part, list) else ():
+        yield from _references(inner)
+
+
 def _elsewhere(
     document: ManifestDocument, namespace: str, documents: Sequence[ManifestDocument]
 ) -> AskedPods:
@@ -225,15 +335,17 @@ def _elsewhere(
         return AskedPods(
             (), f"no prediction: it runs in the pods of {document.runs_in}, which are there already"
         )
-    for key, kind in _REFERENCES.items():
-        if not isinstance(reference := document.spec.get(key), Mapping):
-            continue
+    for key, reference in _references(document.spec):
+        kind = _REFERENCES[key]
         kind = f"Cluster{kind}" if reference.get("clusterScope") is True else kind
         for other in documents:
             if (other.kind, other.name) == (kind, reference.get("name")):
                 return _pods_of(other, namespace, ())
         missing = f"its pods stand in {kind} {reference.get('name')}: give that file too, or instead"
         return AskedPods((), f"no prediction: {missing}")
+    if document.api_version.startswith("batch/"):  # the controller of Kubernetes' own Job adds none
+        path = "spec.jobTemplate.spec" if document.kind == "CronJob" else "spec"
+        return AskedPods((), f"no prediction: it has no {path}.template.spec.containers")
     return AskedPods(
         (), "no prediction: what its pods run does not stand in the file: its controller adds it"
     )

@@ -7,9 +7,9 @@ pkg/apis/core/validation/validation.go, of https://github.com/kubernetes/kuberne
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dutycycle.kube.quantity import parse_quantity
+from dutycycle.kube.resources import parse_quantity
 
-_RESOURCES = ("resources", "resourcesPerNode")
+_RESOURCES = ("resources", "resourcesPerNode", "computeResources")
 _CONTAINERS = ("containers", "initContainers")
 _PLACEHOLDER = "{{"
 """An amount that is filled in later, as in a template of Argo."""
@@ -64,6 +64,8 @@ def _of_requirements(requirements: Mapping[str, Any], path: str) -> Iterator[str
                 yield f"{path}.{what}: {resource!r} is no name of a resource"
             yield from refused_amount(str(resource), text, f"{path}.{what}.{resource}")
     for resource, text in stated["requests"].items():
+        if _is_counted(str(resource)) and resource not in stated["limits"]:
+            yield f"{path}.requests.{resource}: {str(text)!r} has no limit, and {resource} needs the same one"
         asked, most = parse_quantity(text), parse_quantity(stated["limits"].get(resource))
         if asked is not None and most is not None and asked != most:
             is_counted = _is_counted(str(resource))

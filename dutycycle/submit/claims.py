@@ -8,6 +8,7 @@ https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocat
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from dutycycle.submit.documents import ManifestDocument
@@ -43,6 +44,8 @@ def claimed_gpus(spec: Part, namespace: str, documents: Sequence[ManifestDocumen
             if name in counted:
                 continue
             counted.add(name)
+        if kind == "ResourceClaimTemplate" and any(map(partial(_makes_channel, name), documents)):
+            continue
         claim = _find(kind, name, documents, namespace)
         if claim is None:
             raise UnknownClaimError(
@@ -96,6 +99,13 @@ def _of_exact(asked: Part, documents: Sequence[ManifestDocument]) -> float:
     if not isinstance(count, int) or isinstance(count, bool) or count < 1:
         raise UnknownClaimError(f"count: {count!r} is no whole number from 1 on")
     return float(count)
+
+
+def _makes_channel(name: str, document: ManifestDocument) -> bool:
+    """Tell whether a ComputeDomain makes the template of this name: it is of channels, and of no GPUs."""
+    channel = document.spec.get("channel") if document.kind == "ComputeDomain" else None
+    template = channel.get("resourceClaimTemplate") if isinstance(channel, Mapping) else None
+    return isinstance(template, Mapping) and template.get("name") == name
 
 
 def _find(

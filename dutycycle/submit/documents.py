@@ -14,20 +14,34 @@ from dutycycle.contract.errors import SettingError
 from dutycycle.encodings import encoding_by_mark
 
 _ENDLESS = re.compile(
-    r"(?!JobSet$)(?:(?:Cron|Scheduled)\w+|\w*(?:Deployment|Service|Server|Set|Controller|Cluster|CronJob)"
-    r"|InferenceGraph|Notebook|Rollout|Sandbox|ScaledJob|SparkConnect|Tensorboard|Workspace)"
+    r"(?!(?:JobSet|MiniCluster)$)(?:(?:Cron|Scheduled)\w+"
+    r"|\w*(?:Deployment(?:Config)?|Service|Server|Set|Controller|Cluster|CronJob)"
+    r"|InferenceGraph|Notebook|Rollout|Sandbox|ScaledJob|SparkConnect|Tensorboard|Workspace"
+    r"|Model|ModelServing|PodClique|RoleBasedGroup|VLLMRuntime|VirtualMachine(?:Instance)?|\w+WorkerGroup)"
 )
 """Kinds whose pods are to run for ever, or that make new ones for ever. Such kinds are called alike."""
-_TEMPLATES = re.compile(r"\w*(?:Template|Runtime)|(?:Cluster)?Task|Pipeline|StepAction")
+_TEMPLATES = re.compile(
+    r"(?!VLLM)\w*(?:Template|Runtime)|(?:Cluster)?Task|Pipeline|StepAction|LLMInferenceServiceConfig"
+)
 """Kinds that say what containers pods have, and make none."""
 _MAKERS = re.compile(
     r"\w*(?:Job|Workflow|InferenceService)|(?:Task|Pipeline)Run|(?:Scheduled)?SparkApplication|FlinkDeployment"
 )
 """Kinds that make pods, though what runs in them may stand in another object."""
 _NO_SPEC = frozenset({"apiVersion", "kind", "metadata", "status"})
-_HELM = re.compile(r"\{\{-? *(?:[.$\w(]|/\*)").search
-_UNRENDERED = ": it looks like a template of Helm: give what helm template RELEASE CHART prints"
+_HELM = re.compile(r"\{\{-? *(?:[.$\w(]|/\*)|^(?:MANIFEST|NOTES):$", re.MULTILINE).search
+_UNRENDERED = ": it looks like a template or an answer of Helm: give what helm template RELEASE CHART prints"
 _MOST_VALUES = 1_000_000
+_MOST_OBJECTS = 100_000
+_INT, _FLOAT = "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"
+_READ_OTHERWISE = (_INT, _FLOAT, "tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:value")
+_WHOLE_NUMBER = re.compile(
+    r"[-+]?(?:0b[01][01_]*|0x[0-9a-fA-F][0-9a-fA-F_]*|0o[0-7][0-7_]*|0[0-7_]*|[1-9][0-9_]*)$"
+)
+_NUMBER = re.compile(
+    r"[-+]?(?:\.[0-9][0-9_]*|[0-9][0-9_]*(?:\.[0-9_]*)?)(?:[eE][-+]?[0-9]{1,2})?$"
+    r"|[-+]?\.(?:inf|Inf|INF)$|\.(?:nan|NaN|NAN)$"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +55,11 @@ class ManifestDocument:
     def api_version(self) -> str:
         """Return its version, such as ``batch/v1``."""
         return str(self.thing["apiVersion"])
+
+    @property
+    def group(self) -> str:
+        """Return the group of its version, such as ``batch``; empty for that of a Pod."""
+        return self.api_version.rpartition("/")[0]
 
     @property
     def kind(self) -> str:
@@ -77,8 +96,7 @@ class ManifestDocument:
     @property
     def is_of_others(self) -> bool:
         """Tell whether its kind is neither of Kubernetes itself nor of a project of it."""
-        group = self.api_version.rpartition("/")[0]
-        return "." in group and not group.endswith((".k8s.io", ".x-k8s.io"))
+        return "." in self.group and not self.group.endswith((".k8s.io", ".x-k8s.io"))
 
     @property
     def has_pods(self) -> bool:
@@ -115,14 +133,18 @@ class ManifestDocument:
         return f"{self.kind.lower()}/{self.name}"
 
 
-class _UniqueKeys(yaml.SafeLoader):
-    """Reads YAML, but for a key that an object has twice, as kubectl does: of the two values one would be
-    lost."""
+class KubectlLoader(yaml.SafeLoader):
+    """Reads YAML as kubectl does: a date and ``12:30`` are texts, ``1e-3`` is a number, and a key that an
+    object has twice is refused, since of the two values one would be lost.
+
+    Without it times of an argument would be sent as another value. See goyaml.v2/resolve.go of
+    https://github.com/kubernetes-sigs/yaml.
+    """
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """Make an object. Raises ``yaml.YAMLError``."""
         keys = set()
-        for key, _ in node.value:
+        for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
             if isinstance(key, yaml.ScalarNode) and key.value != "<<":
                 if key.value in keys:
                     problem = f"the key {key.value} stands twice in one object: take one of them out"
@@ -130,14 +152,30 @@ class _UniqueKeys(yaml.SafeLoader):
                 keys.add(key.value)
         return super().construct_mapping(node, deep)
 
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """Make any value. Raises ``yaml.YAMLError``, also for one that is none of its tag, as ``!!int x``."""
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, LookupError, AttributeError) as error:
+            problem = f"{node.value!r:.60} is no value of the type {node.tag.rpartition(':')[2]}"
+            raise yaml.constructor.ConstructorError(problem=problem, problem_mark=node.start_mark) from error
+
+
+KubectlLoader.yaml_implicit_resolvers = {
+    first: [(tag, matches) for tag, matches in resolvers if tag not in _READ_OTHERWISE]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+KubectlLoader.add_implicit_resolver(_INT, _WHOLE_NUMBER, list("-+0123456789"))
+KubectlLoader.add_implicit_resolver(_FLOAT, _NUMBER, list("-+.0123456789"))
+
 
 def read_documents(files: Sequence[str], *, templates: bool = False) -> list[ManifestDocument]:
     """Return the objects of all files, in their order. Raises ``SettingError``, also where none makes pods;
     with ``templates`` one that says what pods have is enough."""
     documents = [document for file in files for document in _of_file(file)]
-    seen: dict[tuple[str, str, str | None], ManifestDocument] = {}
+    seen: dict[tuple[str, str, str, str | None], ManifestDocument] = {}
     for document in documents:
-        who = document.kind, document.name, document.namespace
+        who = document.group, document.kind, document.name, document.namespace
         if who in seen:
             raise SettingError(f"{document.where}: {document} stands in {seen[who].where} already")
         seen[who] = document
@@ -155,7 +193,7 @@ def _of_file(file: str) -> Iterator[ManifestDocument]:
         content = b"" if file == "-" else Path(file).read_bytes()
         # kubectl get -o yaml > FILE of PowerShell makes one in UTF-16.
         text = sys.stdin.read() if file == "-" else content.decode(encoding_by_mark(content) or "utf-8")
-        things = list(yaml.load_all(text, _UniqueKeys))
+        things = list(yaml.load_all(text, KubectlLoader))
     except OSError as error:
         raise SettingError(f"{name}: {error.strerror}") from error
     except UnicodeDecodeError as error:
@@ -170,22 +208,11 @@ def _of_file(file: str) -> Iterator[ManifestDocument]:
     for thing in things:
         if thing is None:  # nothing between two lines of ---
             continue
-        is_list = (
-            isinstance(thing, dict)
-            and str(thing.get("kind", "")).endswith("List")
-            and isinstance(thing.get("items"), list)
-        )
-        for member in thing["items"] if is_list else [thing]:
+        for member in _members(thing):
             number += 1
-            # More values than in an object that the API server takes, when it is read as a tree?
-            waiting, count = [member], 0
-            while waiting and count <= _MOST_VALUES:
-                count += 1
-                part = waiting.pop()
-                waiting.extend(
-                    part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
-                )
-            if count > _MOST_VALUES:
+            if number > _MOST_OBJECTS:
+                raise SettingError(f"{name}: has more than {_MOST_OBJECTS:,} objects")
+            if _has_too_many_values(member):
                 raise SettingError(
                     f"{name}, object {number}: its aliases (*name) make more than {_MOST_VALUES:,} values of "
                     "it, or stand in what they name"
@@ -195,9 +222,34 @@ def _of_file(file: str) -> Iterator[ManifestDocument]:
         raise SettingError(f"{name}: there is no object in it")
 
 
+def _has_too_many_values(thing: Any) -> bool:
+    """Tell whether it has more values than an object that the API server takes, when it is read as a tree."""
+    waiting, count = [thing], 0
+    while waiting and count <= _MOST_VALUES:
+        count += 1
+        part = waiting.pop()
+        waiting.extend(part.values() if isinstance(part, dict) else part if isinstance(part, list) else ())
+    return count > _MOST_VALUES
+
+
+def _members(thing: Any, levels: int = 2) -> Iterator[Any]:
+    """Yield the objects of a list, and of lists in it, which cannot be in themselves without end; an object
+    that is none by itself."""
+    is_list = isinstance(thing, dict) and str(thing.get("kind", "")).endswith("List") and "items" in thing
+    if levels and is_list and isinstance(thing["items"], list | None):
+        for member in thing["items"] or ():
+            yield from _members(member, levels - 1)
+    else:
+        yield thing
+
+
 def _document(thing: object, where: str) -> ManifestDocument:
     if not isinstance(thing, dict):
         raise SettingError(f"{where}: is no object: expected apiVersion, kind and metadata")
+    if str(thing.get("apiVersion")).startswith("kustomize.config.k8s.io/") or (
+        "apiVersion" not in thing and re.search(r"kustomization\.ya?ml,", where)
+    ):
+        raise SettingError(f"{where}: is a file of kustomize: give what kubectl kustomize FOLDER prints")
     for key in ("apiVersion", "kind"):
         if not isinstance(thing.get(key), str) or not thing[key]:
             raise SettingError(f"{where}: has no {key}")

@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from dutycycle.contract.codec import DecodeError, decode
+from dutycycle.contract.log import ConsumerRecord
 from dutycycle.contract.records.derived import Cycle
 from dutycycle.contract.records.insights import ProfileVerdict
 from dutycycle.contract.records.pods import Pod
@@ -13,7 +14,6 @@ from dutycycle.contract.records.processes import ProcessSample
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import TICK_TOPICS, full_name
 from dutycycle.contract.trace import TraceWriter
-from dutycycle.kafka.consumer import Message
 from dutycycle.kafka.reachability import wait_for_broker
 from dutycycle.kafka.topics import topics_there
 from dutycycle.kube.references import KubeObject
@@ -46,7 +46,7 @@ class Records:
         self._patience_s = patience_s
         self._path = trace
         self._pods = pods
-        self._unknown: dict[str, Message] = {}
+        self._unknown: dict[str, ConsumerRecord] = {}
         self._finished: set[str] = set()
         self._task: asyncio.Task[None] | None = None
         self._reader: TopicReader | None = None
@@ -114,36 +114,29 @@ class Records:
         for uid in self._unknown.keys() & self._pods().keys():
             trace.write(trace_record(self._unknown.pop(uid)))
 
-    def _feed(self, topic: str, message: Message, trace: TraceWriter) -> None:
+    def _feed(self, topic: str, message: ConsumerRecord, trace: TraceWriter) -> None:
         self._write_known(trace)
-        if message.payload is None:
+        if message.value is None:
             return
-        if topic in TICK_TOPICS:
-            if message.key_text in {pod["spec"].get("nodeName") for pod in self._pods().values()}:
-                trace.write(trace_record(message))
-                self.samples += 1
-            if topic != "processes":
-                return
-        try:
-            if topic == "processes":
-                self._steps(decode(ProcessSample, message.payload, topic))
-            elif topic == "pods":
-                self._pod(message, decode(Pod, message.payload, topic), trace)
-            elif topic == "profiles":
-                if decode(ProfileVerdict, message.payload, topic).pod.uid in self._pods():
-                    trace.write(trace_record(message))
-            else:
-                self._cycle(decode(Cycle, message.payload, topic))
-        except DecodeError:  # the streams make a dead letter of it
-            return
-
-    def _pod(self, message: Message, pod: Pod, trace: TraceWriter) -> None:
-        if pod.finished:
-            self._finished.add(pod.uid)
-        if pod.uid in self._pods():
+        nodes = {pod["spec"].get("nodeName") for pod in self._pods().values()}
+        if topic in TICK_TOPICS and message.key in nodes:
             trace.write(trace_record(message))
-        elif len(self._unknown) < _UNKNOWN:
-            self._unknown[pod.uid] = message
+            self.samples += 1
+        with suppress(DecodeError):  # the streams make a dead letter of it
+            if topic == "processes":
+                self._steps(decode(ProcessSample, message.value, topic))
+            elif topic == "pods":
+                pod = decode(Pod, message.value, topic)
+                if pod.finished:
+                    self._finished.add(pod.uid)
+                if pod.uid in self._pods():
+                    trace.write(trace_record(message))
+                elif len(self._unknown) < _UNKNOWN:
+                    self._unknown[pod.uid] = message
+            elif topic == "profiles" and decode(ProfileVerdict, message.value, topic).pod.uid in self._pods():
+                trace.write(trace_record(message))
+            elif topic == "cycles":
+                self._cycle(decode(Cycle, message.value, topic))
 
     def _steps(self, sample: ProcessSample) -> None:
         for process in sample.processes:

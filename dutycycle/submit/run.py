@@ -12,16 +12,15 @@ from dutycycle.contract.errors import DutycycleError, SettingError
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.kube.objects import ApiServer
 from dutycycle.kube.references import KubeObject
-from dutycycle.process import stopped_within
-from dutycycle.run.folder import TRACE, conclude, run_folder, say, say_where
+from dutycycle.process import print_remark, stopped_within
+from dutycycle.run.folder import TRACE, conclude, run_folder, say_where
 from dutycycle.submit.documents import ManifestDocument, read_documents
 from dutycycle.submit.follow import JobFollower
-from dutycycle.submit.logs import Logs
 from dutycycle.submit.objects import Entry, Objects, cluster_of
 from dutycycle.submit.outcome import NOT_RUN, OF_A_SIGNAL, Outcome
 from dutycycle.submit.progress import JobProgress
 from dutycycle.submit.records import Records
-from dutycycle.submit.view import JobStatusLine, status_of
+from dutycycle.submit.view import JobStatusLine, Logs, status_of
 
 _LOOK_S = 0.3
 _LAST_RECORDS_S = 10.0
@@ -55,7 +54,9 @@ def run_job(options: RunOptions, settings: Settings) -> int:
         raise SettingError(f"{endless[0]} never ends by itself: give --for 10m, and it is deleted after that")
     for document in documents:
         if document.runs_in is not None:
-            say(f"dutycycle: {document} runs in the pods of {document.runs_in}: they are not in its report")
+            print_remark(
+                f"dutycycle: {document} runs in the pods of {document.runs_in}: they are not in its report"
+            )
     folder: Path | None = None
     try:
         if settings.broker is not None:
@@ -64,16 +65,16 @@ def run_job(options: RunOptions, settings: Settings) -> int:
             )
         run = JobRun(options, settings, folder, JobStatusLine())
         outcome = asyncio.run(_on_cluster(run, options, documents))
-        say(f"dutycycle: {outcome.words}")
+        print_remark(f"dutycycle: {outcome.words}")
         if folder is None:
-            say("dutycycle: no report: give --broker or DUTYCYCLE_BROKER, where the samples are")
+            print_remark("dutycycle: no report: give --broker or DUTYCYCLE_BROKER, where the samples are")
         else:
             ended = f"status {outcome.status}: {outcome.words}"
             write_report_of(folder, settings, set(run.pods), title=options.title, ended=ended)
     except SettingError:
         raise
     except DutycycleError as error:
-        say(f"dutycycle: {error}")
+        print_remark(f"dutycycle: {error}")
         return NOT_RUN
     else:
         return outcome.status
@@ -117,7 +118,7 @@ class JobRun:
         self, server: ApiServer, signals: "Signals", documents: Sequence[ManifestDocument]
     ) -> Outcome:
         """Run the job on a cluster until all that was made is deleted again. Raises ``DutycycleError``."""
-        objects = Objects(server, signals.stop, self._view.line)
+        objects = Objects(server, signals.stop, self._view.print_line)
         await objects.find(documents, self._options.namespace, update=self._options.update)
         self.entries = objects.entries
         if self._records is not None:
@@ -150,7 +151,7 @@ class JobRun:
                 outcome = progress.look(now_s)
                 away = self._records.away if self._records is not None else ""
                 for line in (*progress.changes(away), *(logs.look() if logs is not None else ())):
-                    self._view.line(line)
+                    self._view.print_line(line)
                 running_s = now_s - progress.began_s if progress.began_s is not None else None
                 periods_s = self._records.periods_s.values() if self._records is not None else ()
                 self._view.status(status_of(progress.follower, now_s, running_s, periods_s, past_s))
@@ -179,7 +180,7 @@ class JobRun:
         try:
             return past_run_s(self._settings.records, follower.entries)
         except DutycycleError as error:
-            self._view.line(f"no past run is known: {error}")
+            self._view.print_line(f"no past run is known: {error}")
             return None
 
 
@@ -190,15 +191,16 @@ class Signals:
     def __init__(self) -> None:
         self.stop, self.hurry = asyncio.Event(), asyncio.Event()
         self._first: signal.Signals | None = None
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            asyncio.get_running_loop().add_signal_handler(number, self._came, number)
 
-    def _came(self, number: signal.Signals) -> None:
-        if self._first is None:
-            self._first = number
-            self.stop.set()
-        else:
-            self.hurry.set()
+        def take_signal(number: signal.Signals) -> None:
+            if self._first is None:
+                self._first = number
+                self.stop.set()
+            else:
+                self.hurry.set()
+
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            asyncio.get_running_loop().add_signal_handler(number, take_signal, number)
 
     def outcome(self) -> Outcome:
         """Return the outcome of a run that a signal has ended."""
@@ -257,5 +259,5 @@ def write_report_of(
         return report_of_pods(trace, settings, pods, source=TRACE, title=title, ended=ended)
 
     if failure := conclude(make, folder):
-        say(f"dutycycle: {failure}")
+        print_remark(f"dutycycle: {failure}")
     say_where(folder)

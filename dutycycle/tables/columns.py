@@ -6,7 +6,7 @@ lists and maps stay one value. A moment is a timestamp: ``start_ms`` becomes ``s
 """
 
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -215,7 +215,9 @@ def _kind(info: inspect.Type) -> tuple[ColumnType, _Read]:
     match info:
         case inspect.StructType():
             parts = [(field.name, *_kind(field.type)) for field in info.fields]
-            return ColumnType("struct", tuple((name, kind) for name, kind, _ in parts)), _struct_reader(parts)
+            return ColumnType("struct", tuple((name, kind) for name, kind, _ in parts)), lambda value: {
+                name: read(part) for name, _, read in parts if (part := getattr(value, name)) is not None
+            }
         case inspect.DictType():
             kind, read = _kind(info.value_type)
             return ColumnType("map", (("", kind),)), lambda mapping: {
@@ -243,14 +245,6 @@ def _list(kind: ColumnType, read: _Read) -> tuple[ColumnType, _Read]:
     return ColumnType("list", (("", kind),)), lambda items: [
         None if item is None else read(item) for item in items
     ]
-
-
-def _struct_reader(parts: Sequence[tuple[str, ColumnType, _Read]]) -> _Read:
-    def read(value: Any) -> Mapping[str, Any]:
-        parts_of_value = ((name, getattr(value, name), read) for name, _, read in parts)
-        return {name: read(part) for name, part, read in parts_of_value if part is not None}
-
-    return read
 
 
 def _as_it_is(value: Any) -> Any:

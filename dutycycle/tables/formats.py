@@ -64,12 +64,10 @@ def _json(value: Any) -> str:
     return orjson.dumps(value).decode()
 
 
-def _moment(ts_ms: int) -> str:
-    return datetime.fromtimestamp(ts_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S") + f".{ts_ms % 1000:03}Z"
-
-
 _SHOWN: dict[str, Callable[[Any], Any]] = {
-    "timestamp": _moment,
+    "timestamp": lambda ts_ms: (
+        datetime.fromtimestamp(ts_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S") + f".{ts_ms % 1000:03}Z"
+    ),
     "boolean": _json,
     **dict.fromkeys(("list", "map", "struct"), _json),
 }

@@ -1,7 +1,6 @@
 """Writes records as tables: a folder a topic, below it one an hour, in the style of Hive."""
 
 import shutil
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from dutycycle.contract.errors import DutycycleError, SettingError
 from dutycycle.contract.topics import TOPICS, short_name
 from dutycycle.contract.trace import TraceError, TraceRecord, TraceWriter
 from dutycycle.contract.units import END_OF_TIME_MS
+from dutycycle.process import print_remark
 from dutycycle.tables.columns import Row, table
 from dutycycle.tables.formats import FORMATS, Format
 
@@ -82,7 +82,7 @@ class TableWriter:
             decoded: Any = decode(TOPICS[topic].record, record.payload, topic)
         except DecodeError as error:
             if not self._unreadable[topic]:
-                print(f"dutycycle: not in the tables: {error}", file=sys.stderr)  # noqa: T201
+                print_remark(f"dutycycle: not in the tables: {error}")
             self._unreadable[topic] += 1
             return
         ts_ms = record.ts_ms
@@ -135,7 +135,7 @@ class TableWriter:
             if self._is_new and not any(self._out.iterdir()):
                 self._out.rmdir()
         for topic, count in self._unreadable.items():
-            print(f"dutycycle: {count} of {topic} are not in the tables", file=sys.stderr)  # noqa: T201
+            print_remark(f"dutycycle: {count} of {topic} are not in the tables")
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

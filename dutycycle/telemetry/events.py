@@ -210,7 +210,13 @@ class Telemetry:
         """What lasts now, by (event name, condition's name), with its detail."""
         self.metrics = Metrics()
         self.metrics.registry.register(_EventMetrics(self))
-        self.metrics.read(CONDITIONS, self._lasting)
+        self.metrics.read(
+            CONDITIONS,
+            lambda: {
+                (event,): float(number)
+                for event, number in Counter(event for event, _ in list(self.conditions)).items()
+            },
+        )
         self.status = Status()
         self.stall_detector = StallDetector()
         self._component = component
@@ -295,10 +301,6 @@ class Telemetry:
         """Tell how often ``event`` happened, over all labels."""
         with self._lock:
             return sum(number for (name, _), number in self.counts.items() if name == event.name)
-
-    def _lasting(self) -> dict[Labels, float]:
-        conditions = Counter(event for event, _ in list(self.conditions))
-        return {(event,): float(number) for event, number in conditions.items()}
 
 
 class _EventMetrics(Collector):

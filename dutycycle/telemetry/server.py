@@ -24,7 +24,6 @@ from dutycycle.telemetry.certificate import Certificate
 from dutycycle.telemetry.endpoint import Address
 from dutycycle.telemetry.events import Telemetry
 from dutycycle.telemetry.metrics import CONTENT_TYPE
-from dutycycle.telemetry.status import Status
 
 MOST = 8
 LONGEST_S = 5.0
@@ -54,7 +53,9 @@ class HttpPages:
         status = telemetry.status
         self._pages: dict[str, Callable[[], HttpAnswer]] = {
             "/healthz": lambda: _verdict("healthy", status.liveness_error()),
-            "/readyz": lambda: _verdict(_ready(status), status.readiness_error()),
+            "/readyz": lambda: _verdict(
+                f"ready: {status.remark()}".removesuffix(": "), status.readiness_error()
+            ),
             "/metrics": lambda: HttpAnswer(200, CONTENT_TYPE, metrics.page()),
         }
 
@@ -76,11 +77,6 @@ class HttpPages:
 
 def _verdict(good: str, wrong: str | None) -> HttpAnswer:
     return text(200, good) if wrong is None else text(503, wrong)
-
-
-def _ready(status: Status) -> str:
-    remark = status.remark() if status.remark is not None else ""
-    return f"ready: {remark}" if remark else "ready"
 
 
 def text(status: int, line: str) -> HttpAnswer:

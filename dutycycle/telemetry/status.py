@@ -16,7 +16,7 @@ class Status:
     def __init__(self) -> None:
         self.waiting: str | None = "starting"
         """What it waits for before it can begin; None once it has begun."""
-        self.remark: Callable[[], str] | None = None
+        self.remark: Callable[[], str] = lambda: ""
         """What is worth knowing of a process that is ready: its records go to the disk; or ""."""
         self.hangs = False
         """Whether it ends, but for a thread: to close the event loop below that ends in a traceback."""

@@ -21,6 +21,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 from dutycycle.telemetry.status import Probe
 
@@ -136,7 +137,9 @@ class StallDetector:
         thread and once; if the block has not ended ``orderly_s`` later, the process is left with status 1.
         ``on_beat`` is called every second in the event loop. An inner block takes the place of the outer one.
         """
-        watch = _Watch((self._loop_dead, *probes), end or _say, on_beat)
+        watch = _Watch(
+            (self._loop_dead, *probes), end or partial(_LOG.error, "%s: this process ends"), on_beat
+        )
         self._watches.append(watch)
         try:
             if len(self._watches) > 1:
@@ -197,7 +200,3 @@ class StallDetector:
     def _loop_blocked(self, most_s: float) -> str | None:
         blocked_s = 0.0 if self._loop_at is None else self._clock() - self._loop_at
         return f"blocked for {blocked_s:.0f} s" if blocked_s > most_s else None
-
-
-def _say(reason: str) -> None:
-    _LOG.error("%s: this process ends", reason)

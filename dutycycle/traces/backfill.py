@@ -4,33 +4,36 @@ After each chunk the file is whole, and ``<out>.progress`` says how far it is. T
 after an interruption, goes on there, and the file has the same bytes in the end.
 """
 
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
+from pathlib import Path
 from typing import Protocol
 from urllib.parse import urlsplit
 
+import msgspec
 from msgspec.structs import replace
 
 from collectors.prometheus.answers import AnswerReader
-from collectors.prometheus.history import Chunk, History
+from collectors.prometheus.history import Chunk, History, HistoryState
 from collectors.prometheus.query import AwayError, Prometheus, QueryError, TooMuchError
 from collectors.prometheus.series import ScrapedSeries
 from collectors.prometheus.steps import COUNTERS, StepAnswers, names_of, of_steps
 from dutycycle.contract.backoff import Backoff
 from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.records.base import RecordBase, written
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.secret import headers_now
-from dutycycle.contract.topics import full_name
-from dutycycle.contract.trace import TraceRecord, TraceWriter
+from dutycycle.contract.trace import TraceWriter, trace_line
+from dutycycle.process import print_remark
 from dutycycle.progress import Progress
-from dutycycle.traces.resume import Reached, ResumeFile
 from dutycycle.words import counts_text
 
+_VERSION = 2
+"""Of the file that says how far it is."""
 _FIRST_CHUNK_MS = 120_000
 _LEAST_CHUNK_MS = 30_000
 _MOST_CHUNK_MS = 6 * 3_600_000
@@ -40,6 +43,74 @@ _LOOK_BACK_MS = 300_000
 """Points before a chunk that give its first rates; over a longer gap none is taken."""
 _ANSWER_S, _HELP_S = 120, 10
 _INTERVAL_MS = 15_000
+
+
+class Reached(RecordBase, frozen=True, kw_only=True):
+    """Says how far a back-fill has come. ``size_bytes`` of the file hold all up to ``next_ms``, of which
+    answers for ``incomplete_ms`` lacked samples. ``given``: the range in the user's words; ``source``: whose
+    answers they are."""
+
+    v: int = written(lambda: _VERSION)
+    given: tuple[str, ...]
+    source: str = written(str)
+    start_ms: int
+    end_ms: int
+    next_ms: int
+    chunk_ms: int
+    size_bytes: int = written(int)
+    counts: dict[str, int] = written(dict)
+    incomplete_ms: int = written(int)
+    history: HistoryState = written(HistoryState)
+
+
+class ResumeFile:
+    """Reads and writes ``<out>.progress``; with ``out`` ``-`` there is none."""
+
+    def __init__(self, out: str) -> None:
+        self._out = out
+        self._file = None if out == "-" else Path(f"{out}.progress")
+        self._partial = Path(f"{out}.partial")
+
+    def read(self, given: tuple[str, ...], source: str) -> Reached | None:
+        """Return what an earlier run of the same range reached; None if there was none.
+
+        Raises ``DutycycleError`` if it was another range or source, or its trace is not there any more.
+        """
+        if self._file is None or not self._file.exists() or Path(self._out).exists():
+            return None
+        try:
+            reached = msgspec.json.decode(self._file.read_bytes(), type=Reached)
+        except (OSError, msgspec.MsgspecError) as error:
+            raise DutycycleError(f"{self._file}: cannot be read ({error}): --force begins anew") from error
+        if (reached.v, reached.given) != (_VERSION, given):
+            raise DutycycleError(
+                f"{self._file} is of another range ({' '.join(reached.given)}): give the same, another "
+                "--out, or --force to begin anew"
+            )
+        if reached.source != source:
+            raise DutycycleError(
+                f"{self._file} is of another Prometheus, or of another tenant, cluster or mapping of names: "
+                "give the same, another --out, or --force to begin anew"
+            )
+        size = self._partial.stat().st_size if self._partial.exists() else -1
+        if size < reached.size_bytes:
+            raise DutycycleError(f"{self._partial} is not what {self._file} says: --force begins anew")
+        return reached
+
+    def write(self, reached: Reached) -> None:
+        """Replace the file at once: a run that is killed here leaves the one before."""
+        if self._file is not None:
+            new = self._file.with_name(f"{self._file.name}.new")
+            new.write_bytes(msgspec.json.encode(reached))
+            new.replace(self._file)
+
+    def remove(self, *, trace: bool = False) -> None:
+        """Remove the file, as there is nothing to resume any more; with ``trace`` what was written of the
+        trace, too."""
+        if self._file is not None:
+            self._file.unlink(missing_ok=True)
+            if trace:
+                self._partial.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,12 +159,11 @@ def backfill(
         raise DutycycleError("interrupted: the same command goes on from here") from error
     finally:
         prometheus.close()
-    print(f"recorded: {counts_text(counts)}", file=sys.stderr)  # noqa: T201
+    print_remark(f"recorded: {counts_text(counts)}")
     if run.incomplete_s and not partial:
-        print(  # noqa: T201
+        print_remark(
             f"not whole: {run.incomplete_s} s of it are of answers that lack samples, as said above; record "
-            "it again with --force when all stores answer, or take it as it is with --partial",
-            file=sys.stderr,
+            "it again with --force when all stores answer, or take it as it is with --partial"
         )
         return 1
     return 0
@@ -149,7 +219,7 @@ class Backfill:
         """Record; how many records there are of each topic."""
         end_ms = self._reached.end_ms
         if self._resume_at is not None:
-            self._progress.say(f"goes on with {self._out}.partial")
+            self._progress.print_line(f"goes on with {self._out}.partial")
         with (
             self._progress,
             TraceWriter(self._out, overwrite=self._overwrite, resume_at=self._resume_at) as trace,
@@ -173,7 +243,7 @@ class Backfill:
                 )
         self._file.remove()
         for left_out in self._reader.left_out():
-            self._progress.say(f"left out: {left_out.detail}")
+            self._progress.print_line(f"left out: {left_out.detail}")
         return self._counts
 
     def _take(self, trace: TraceWriter) -> Reached:
@@ -182,11 +252,10 @@ class Backfill:
         incomplete = self._prometheus.incomplete()
         for text in incomplete:
             if text not in self._shown:
-                self._progress.say(f"{self._prometheus.place} did not answer with all it has: {text}")
+                self._progress.print_line(f"{self._prometheus.place} did not answer with all it has: {text}")
             self._shown.add(text)
         for record in self._history.records(chunk):
-            topic = full_name(self._prefix, record.topic)
-            trace.write(TraceRecord(topic=topic, key=record.key, payload=record.payload, ts_ms=record.ts_ms))
+            trace.write(trace_line(record, self._prefix))
             self._counts[record.topic] += 1
         points = sum(len(series.points) for of in chunk.series.values() for series in of)
         fitting_ms = asked_ms * min(4.0, _WANTED_POINTS / max(points, 1))
@@ -207,13 +276,13 @@ class Backfill:
             except (TooMuchError, AwayError) as error:
                 if isinstance(error, TooMuchError) and chunk_ms > self._least_ms:
                     chunk_ms = self._whole_steps(max(self._least_ms, chunk_ms / 2))
-                    self._progress.say(f"{error}; asking for {chunk_ms // 1000} s at a time")
+                    self._progress.print_line(f"{error}; asking for {chunk_ms // 1000} s at a time")
                     continue
                 if waited_s >= self._patience_s:
                     raise DutycycleError(f"{error}; the same command goes on from here") from error
                 pause_s = waits.next_s()
                 waited_s += pause_s
-                self._progress.say(f"{error}; again in {pause_s:.1f} s")
+                self._progress.print_line(f"{error}; again in {pause_s:.1f} s")
                 self._sleep(pause_s)
             except QueryError as error:
                 raise DutycycleError(f"{error}; the same command goes on from here") from error

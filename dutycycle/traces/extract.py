@@ -9,7 +9,7 @@ import asyncio
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,12 +17,12 @@ from msgspec import structs
 
 from dutycycle.contract.codec import DecodeError, decode, encode
 from dutycycle.contract.errors import DutycycleError, NotMeasuredError
-from dutycycle.contract.log import TopicPartition
+from dutycycle.contract.log import ConsumerRecord, TopicPartition
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import TICK_TOPICS, full_name
 from dutycycle.contract.trace import TraceRecord, TraceWriter
-from dutycycle.kafka.consumer import Consumer, Message, Start
+from dutycycle.kafka.consumer import Consumer, Start
 from dutycycle.kafka.errors import BrokerUnreachableError, MissingTopicError
 from dutycycle.kafka.producer import partition_of
 from dutycycle.kafka.reachability import answered_within, wait_for_broker
@@ -171,22 +171,22 @@ class _TickReading:
         self._refuse(self.records + left, self._bytes)
         return self._ends
 
-    def take(self, messages: Iterable[Message]) -> Iterator[Message]:
+    def take(self, messages: Iterable[ConsumerRecord]) -> Iterator[ConsumerRecord]:
         """Yield the records that are wanted, and leave the partitions that are read. Raises
         ``TooManySamplesError``."""
         for message in messages:
-            place = TopicPartition(message.topic, message.partition)
-            self.records, self._bytes = self.records + 1, self._bytes + len(message.payload or b"")
-            node = message.key_text
+            partition = message.topic_partition
+            self.records, self._bytes = self.records + 1, self._bytes + len(message.value or b"")
+            node = message.key
             if message.ts_ms < self._wanted.end_ms:
                 if self._nodes is None or node in self._nodes:
                     self._seen.add(node or "")
                     yield message
-            elif node is not None and node in (awaited := self._awaited.get(place, set())):
+            elif node is not None and node in (awaited := self._awaited.get(partition, set())):
                 awaited.remove(node)
                 if not awaited and self._consumer is not None:
-                    self._consumer.leave([place])
-                    del self._ends[place]
+                    self._consumer.leave([partition])
+                    del self._ends[partition]
         self._refuse(self.records, self._bytes)
 
     def look_elsewhere(self) -> bool:
@@ -210,7 +210,7 @@ class _TickReading:
 
 async def read_all(
     settings: Settings, topic: str, timeout_s: float, start: Start = "beginning", end_ms: int | None = None
-) -> list[Message]:
+) -> list[ConsumerRecord]:
     """Return what lies on a topic now, from ``start`` on; with ``end_ms`` up to the first record from then on
     in each partition. Raises ``BrokerError``, as ``read_batches``."""
 
@@ -227,7 +227,7 @@ async def read_batches(
     start: Start,
     timeout_s: float,
     aim: Callable[[Consumer], Awaitable[dict[TopicPartition, int]]] = Consumer.ends,
-) -> AsyncIterator[tuple[list[Message], int]]:
+) -> AsyncIterator[tuple[list[ConsumerRecord], int]]:
     """Yield what lies on the broker now, from ``start`` on; with each batch how many offsets are left.
 
     ``aim``: gives the offset before which each partition is read, and may take partitions out while it is.
@@ -245,11 +245,7 @@ async def read_batches(
             if left and loop.time() - heard_s > timeout_s:
                 silent = f"{settings.broker} has given nothing for {timeout_s:g} s; {left} records are left"
                 raise BrokerUnreachableError("timeout", silent)
-            lying = [
-                message
-                for message in messages
-                if message.offset < ends.get(TopicPartition(message.topic, message.partition), 0)
-            ]
+            lying = [message for message in messages if message.offset < ends.get(message.topic_partition, 0)]
             yield lying, left
     finally:
         await consumer.stop()
@@ -271,12 +267,14 @@ def _record_of(topic: str, pod: Pod, ts_ms: int) -> TraceRecord:
     return TraceRecord(topic=topic, key=pod.uid, payload=encode(pod), ts_ms=ts_ms)
 
 
-def known_pods(messages: Iterable[Message], wanted: ExtractRequest) -> Iterator[tuple[TraceRecord, Pod]]:
+def known_pods(
+    messages: Iterable[ConsumerRecord], wanted: ExtractRequest
+) -> Iterator[tuple[TraceRecord, Pod]]:
     """Yield what was known of the pods that were there in the time that is wanted, from its beginning on."""
-    records_of_pod: dict[str, list[tuple[Message, Pod]]] = defaultdict(list)
+    records_of_pod: dict[str, list[tuple[ConsumerRecord, Pod]]] = defaultdict(list)
     for message in messages:
         try:
-            pod = None if message.payload is None else decode(Pod, message.payload, "pods")
+            pod = None if message.value is None else decode(Pod, message.value, "pods")
         except DecodeError:
             continue
         if pod is not None:
@@ -291,7 +289,7 @@ def known_pods(messages: Iterable[Message], wanted: ExtractRequest) -> Iterator[
             if min(pod.started_ms or message.ts_ms, message.ts_ms) >= wanted.end_ms:
                 continue
             then = structs.replace(pod, phase="Running", finished_ms=None)
-            before = [(replace(message, ts_ms=wanted.start_ms, payload=encode(then)), then)]
+            before = [(structs.replace(message, ts_ms=wanted.start_ms, value=encode(then)), then)]
         for message, pod in before:
             yield trace_record(message, max(message.ts_ms, wanted.start_ms)), pod
 

@@ -1,17 +1,17 @@
 """Writes topics to a trace, in the order of each partition, or to tables."""
 
 import asyncio
-import sys
 from collections import Counter
 from dataclasses import dataclass
 
+from dutycycle.contract.log import ConsumerRecord, key_bytes
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import full_name
 from dutycycle.contract.trace import TraceRecord, TraceWriter
-from dutycycle.kafka.consumer import Consumer, Message, Start
+from dutycycle.kafka.consumer import Consumer, Start
 from dutycycle.kafka.reachability import StoppedError, answered_within, run_until, wait_for_broker
 from dutycycle.kafka.topics import topics_there
-from dutycycle.process import stop_on_signals
+from dutycycle.process import print_remark, stop_on_signals
 from dutycycle.progress import Progress
 from dutycycle.tables.writer import TableWriter, writer
 from dutycycle.telemetry.events import Telemetry
@@ -59,7 +59,7 @@ def record(
     """Record; 0 when the trace is whole. A broker is waited for ``timeout_s``, seconds."""
     with writer(out, form, settings.topic_prefix, overwrite=overwrite) as trace:
         counts = asyncio.run(_record(trace, wanted, settings, timeout_s))
-    print(f"recorded: {counts_text(counts)}", file=sys.stderr)  # noqa: T201
+    print_remark(f"recorded: {counts_text(counts)}")
     return 0
 
 
@@ -109,13 +109,11 @@ async def _until_done(
     return counts
 
 
-def trace_record(message: Message, ts_ms: int | None = None) -> TraceRecord:
-    """Return a message as a line of a trace; ``ts_ms``: instead of its own time."""
+def trace_record(record: ConsumerRecord, ts_ms: int | None = None) -> TraceRecord:
+    """Return a record as a line of a trace, which is UTF-8; ``ts_ms``: instead of its own time."""
+    key = key_bytes(record.key)
     return TraceRecord(
-        topic=message.topic,
-        key=message.key_text,
-        payload=message.payload,
-        partition=message.partition,
-        offset=message.offset,
-        ts_ms=message.ts_ms if ts_ms is None else ts_ms,
-    )
+        topic=record.topic, key=None if key is None else key.decode(errors="replace"),
+        payload=record.value, partition=record.partition, offset=record.offset,
+        ts_ms=record.ts_ms if ts_ms is None else ts_ms,
+    )  # fmt: skip

@@ -1,6 +1,5 @@
 """Replays in process: trace in, derived records out. Reads no clock and no environment."""
 
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
@@ -10,8 +9,8 @@ from dutycycle.contract.errors import SettingError
 from dutycycle.contract.log import ConsumerRecord, ProducerRecord
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import TICK_TOPICS, TOPICS
-from dutycycle.contract.trace import TraceError, TraceRecord, TraceWriter
-from dutycycle.process import temporary_folder
+from dutycycle.contract.trace import TraceError, TraceWriter, trace_line
+from dutycycle.process import print_remark, temporary_folder
 from dutycycle.progress import Progress
 from dutycycle.tables.writer import TRACE, TableWriter, writer
 from dutycycle.telemetry.events import SAMPLE_LATE
@@ -56,7 +55,7 @@ def replay_in_process(
     pipeline = LocalPipeline(stages(settings), settings.topic_prefix)
     made: Counter[str] = Counter()
     with ExitStack() as stack, Progress("samples", quiet=quiet) as progress:
-        read = TraceSamples(traces, settings.topic_prefix, bad=progress.say if skip_bad else None)
+        read = TraceSamples(traces, settings.topic_prefix, bad=progress.print_line if skip_bad else None)
         trace: TraceWriter | TableWriter | None = None
         if out is not None:
             trace = writer(out, form, settings.topic_prefix, overwrite=overwrite)
@@ -67,10 +66,7 @@ def replay_in_process(
             samples = progress.track(read)
             for record in _in_order(samples, stack, settings.topic_prefix) if sort else samples:
                 if isinstance(trace, TableWriter):
-                    topic = settings.topic_prefix + record.topic
-                    trace.write(
-                        TraceRecord(topic=topic, key=record.key, payload=record.value, ts_ms=record.ts_ms)
-                    )
+                    trace.write(trace_line(record, settings.topic_prefix))
                 _write(pipeline.feed(record), writers, made)
         except TraceError as error:
             damage = error
@@ -79,7 +75,7 @@ def replay_in_process(
             raise damage
         read.check()
     for line in _summary(read, made, pipeline):
-        print(line, file=sys.stderr)  # noqa: T201
+        print_remark(line)
     return 0
 
 
@@ -93,12 +89,7 @@ def _in_order(samples: Iterable[ConsumerRecord], stack: ExitStack, prefix: str) 
     damage: TraceError | None = None
     try:
         for sample in samples:
-            sorting.add(
-                TraceRecord(
-                    topic=prefix + sample.topic, key=sample.key, payload=sample.value, offset=sorting.count,
-                    ts_ms=sample.ts_ms,
-                )
-            )  # fmt: skip
+            sorting.add(trace_line(sample, prefix, sorting.count))
     except TraceError as error:
         damage = error
     for offset, record in enumerate(sorting.merged()):
@@ -127,18 +118,9 @@ def trace_of(trace: TraceWriter | TableWriter, prefix: str) -> Write:
     offsets: Counter[str] = Counter()
 
     def write(record: ProducerRecord) -> None:
-        if TOPICS[record.topic].internal:
-            return
-        trace.write(
-            TraceRecord(
-                topic=prefix + record.topic,
-                key=record.key,
-                payload=record.value,
-                offset=offsets[record.topic],
-                ts_ms=record.ts_ms,
-            )
-        )
-        offsets[record.topic] += 1
+        if not TOPICS[record.topic].internal:
+            trace.write(trace_line(record, prefix, offsets[record.topic]))
+            offsets[record.topic] += 1
 
     return write
 

@@ -1,7 +1,6 @@
 """Publishes the samples of traces to Kafka: as fast as it takes them, or paced by event time."""
 
 import asyncio
-import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -12,13 +11,15 @@ from dutycycle.kafka.producer import Delivery, Producer
 from dutycycle.kafka.reachability import StoppedError, run_until, wait_for_broker
 from dutycycle.kafka.topic_settings import read_batch_bytes
 from dutycycle.kafka.topics import ensure_topics
-from dutycycle.process import stop_on_signals, stopped_within
+from dutycycle.process import print_remark, stop_on_signals, stopped_within
 from dutycycle.progress import Progress
 from dutycycle.telemetry.events import Telemetry
 from dutycycle.traces.samples import TraceSamples
 from dutycycle.words import counts_text
 
 _DAY_MS = 86_400_000
+_KEPT_MS = min(TOPICS[name].retention_ms for name in SAMPLE_TOPICS)
+"""Kafka removes records by their own timestamps: those of an old trace perhaps before they are read."""
 _AT_ONCE = 2000
 """Deliveries awaited together: bounds memory, and keeps batches full."""
 
@@ -50,10 +51,10 @@ def republish(
     Raises ``DutycycleError`` if there is no sample in them.
     """
     with Progress("samples", quiet=quiet) as progress:
-        read = TraceSamples(traces, settings.topic_prefix, bad=progress.say if skip_bad else None)
+        read = TraceSamples(traces, settings.topic_prefix, bad=progress.print_line if skip_bad else None)
         sent = asyncio.run(_publish(read, settings, ReplayPace(speed), progress))
     for line in (f"published: {counts_text(sent)}", *read.left_out()):
-        print(line, file=sys.stderr)  # noqa: T201
+        print_remark(line)
     return 0
 
 
@@ -78,8 +79,13 @@ async def _publish(
         for record in progress.track(read):
             ts_ms = record.ts_ms or None  # 0: not known yet, and then it is now
             if ts_ms is not None:
-                if not dated:
-                    _warn_of_age(ts_ms, time.time_ns() // 1_000_000)
+                age_ms = time.time_ns() // 1_000_000 - ts_ms
+                if not dated and age_ms > _KEPT_MS:
+                    print_remark(
+                        f"dutycycle: the trace begins {age_ms / _DAY_MS:.0f} days ago, and the topics keep "
+                        f"{_KEPT_MS / _DAY_MS:.0f}: Kafka may delete its records within minutes; raise "
+                        "retention.ms to keep them longer"
+                    )
                 dated = True
                 if (pause := pace.wait_s(ts_ms, loop.time())) > 0:
                     await stopped_within(stop, pause)
@@ -97,15 +103,3 @@ async def _publish(
     finally:
         await producer.stop()
     return sent
-
-
-def _warn_of_age(ts_ms: int, now_ms: int) -> None:
-    """Warn of an old trace: Kafka removes records by their own timestamps, perhaps before they are read."""
-    kept_ms = min(TOPICS[name].retention_ms for name in SAMPLE_TOPICS)
-    if now_ms - ts_ms > kept_ms:
-        days = (now_ms - ts_ms) / _DAY_MS
-        print(  # noqa: T201
-            f"dutycycle: the trace begins {days:.0f} days ago, and the topics keep {kept_ms / _DAY_MS:.0f}: "
-            "Kafka may delete its records within minutes; raise retention.ms to keep them longer",
-            file=sys.stderr,
-        )

@@ -5,8 +5,9 @@ from typing import Any
 from dutycycle.contract.codec import DecodeError
 from dutycycle.contract.log import ConsumerRecord
 from dutycycle.contract.topics import TOPICS
-from streams.operators.columns.readers import READERS, TickReader
+from streams.operators.columns.readers import READERS
 from streams.operators.columns.series import Series, subject_of
+from streams.operators.columns.template import TickReader
 from streams.operators.columns.tick import TickRow
 from streams.operators.keyed import decode_under_key
 from streams.operators.node.watermark import Timeline
@@ -21,7 +22,7 @@ class SampleReader:
     """Keeps a reader and a timeline for each node and source."""
 
     def __init__(self) -> None:
-        self._readers: dict[tuple[str, str], TickReader] = {}
+        self._readers: dict[tuple[str, str], TickReader[Any]] = {}
         self._timelines: dict[tuple[str, str], Timeline] = {}
 
     def read(self, record: ConsumerRecord) -> list[TickRow]:

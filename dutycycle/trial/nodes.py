@@ -8,8 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from dutycycle.kube.quantity import parse_quantity
-from dutycycle.kube.resources import gpu_resources, request
+from dutycycle.kube.resources import gpu_resources, parse_quantity, request
 
 Spec = Mapping[str, Any]
 

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dutycycle.contract.records.pods import FINISHED_PHASES
-from dutycycle.kube.quantity import parse_quantity
-from dutycycle.kube.resources import gpu_resources
+from dutycycle.kube.resources import gpu_resources, parse_quantity
 from dutycycle.trial.nodes import keep_apart, why_refused
 from dutycycle.trial.plan import Variant
 from dutycycle.trial.template import JobTemplate

@@ -23,8 +23,7 @@ from dutycycle.trial.access import room
 from dutycycle.trial.leftovers import BEAT_S, JOB
 from dutycycle.trial.options import TrialOptions
 from dutycycle.trial.plan import Plan, Variant
-from dutycycle.trial.results.figures import TrialFigures, figures_of
-from dutycycle.trial.results.verdict import TrialOutcome
+from dutycycle.trial.results.verdict import TrialFigures, TrialOutcome, figures_of
 from dutycycle.trial.template import JobTemplate
 
 _STOPPED = "not begun"
@@ -41,9 +40,9 @@ class _Named(JobStatusLine):
         """Show how this trial goes."""
         super().status(f"{self._name}: {text}")
 
-    def line(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         """Print what has changed."""
-        super().line(text if text.startswith(f"{self._name}: ") else f"{self._name}: {text}")
+        super().print_line(text if text.startswith(f"{self._name}: ") else f"{self._name}: {text}")
 
 
 @dataclass(slots=True)
@@ -141,7 +140,7 @@ class TrialSession:
             figures = await asyncio.to_thread(self._figures, folder, set(run.pods), view)
         ended = ended.removeprefix(f"job/{document.name}: ")
         self._outcomes[variant.name] = TrialOutcome(variant, ended, minutes, figures)
-        view.line(ended)
+        view.print_line(ended)
 
     def _figures(self, folder: Path, pods: set[str], view: JobStatusLine) -> TrialFigures | None:
         from dutycycle.report.build import report_of_pods  # here: it takes a second, and a trial has begun
@@ -149,7 +148,7 @@ class TrialSession:
         try:
             return figures_of(report_of_pods(str(folder / TRACE), self.settings, pods))
         except DutycycleError as error:
-            view.line(f"nothing was measured: {error}")
+            view.print_line(f"nothing was measured: {error}")
             return None
 
     async def _beat(self, run: JobRun, view: JobStatusLine) -> None:
@@ -166,4 +165,4 @@ class TrialSession:
                 except KubeError as error:
                     if str(error) != last_error:
                         last_error = str(error)
-                        view.line(f"cannot say that it is watched: {last_error}")
+                        view.print_line(f"cannot say that it is watched: {last_error}")

@@ -17,7 +17,8 @@ from dutycycle.contract.settings.groups import Settings
 from dutycycle.kube.errors import GoneError, KubeError
 from dutycycle.kube.objects import ApiServer
 from dutycycle.kube.references import ObjectRef
-from dutycycle.run.folder import run_folder, say
+from dutycycle.process import print_remark
+from dutycycle.run.folder import run_folder
 from dutycycle.submit.documents import read_documents
 from dutycycle.submit.objects import cluster_of, explained
 from dutycycle.submit.outcome import FAILED, NOT_RUN
@@ -66,7 +67,7 @@ def run_trials(request: TrialRequest, settings: Settings) -> int:
     except SettingError:
         raise
     except DutycycleError as error:
-        say(f"dutycycle: {error}")
+        print_remark(f"dutycycle: {error}")
         return NOT_RUN
 
 
@@ -77,8 +78,8 @@ async def run_clean(request: TrialRequest) -> int:
         namespace = request.namespace or server.namespace
         deleted, alive = await clean(server, namespace)
         for name in alive:
-            say(f"job/{name}: stays: its trial goes on")
-        say(f"{_removed(deleted) or 'no trial has left anything'} in namespace {namespace}")
+            print_remark(f"job/{name}: stays: its trial goes on")
+        print_remark(f"{_removed(deleted) or 'no trial has left anything'} in namespace {namespace}")
     except KubeError as error:
         raise explained(error, "look for what trials have left", server) from error
     finally:
@@ -113,7 +114,7 @@ async def _on_cluster(
             (folder / TABLE).write_text("\n".join(lines_of(verdict)) + "\n", encoding="utf-8")
             draw(verdict, f"{record.namespace}/{record.job}: {sentence_of(verdict)}", folder / PICTURE)
             await publish(record, settings)
-            say(f"written: {folder}/{PICTURE}, {TABLE}, {RECORD}, and a trace of each trial")
+            print_remark(f"written: {folder}/{PICTURE}, {TABLE}, {RECORD}, and a trace of each trial")
             return 0 if verdict.best is not None else FAILED
         return status
     finally:
@@ -129,14 +130,14 @@ async def compare(
     Raises ``DutycycleError``.
     """
     for note in plan.notes:
-        say(note)
+        print_remark(note)
     await check_class(server, options.priority_class)
     try:
         deleted, _ = await clean(server, template.namespace or server.namespace)
     except KubeError as error:
         raise explained(error, "look for what earlier trials have left", server) from error
     if deleted:
-        say(f"{_removed(deleted)}, left by a trial that was killed")
+        print_remark(f"{_removed(deleted)}, left by a trial that was killed")
     session = TrialSession(server, settings, template, options, folder, signals)
     verdict = verdict_of(await session.run(plan), options.best)
     return verdict, signals.outcome().status if signals.stop.is_set() else None
@@ -155,7 +156,7 @@ async def annotated(
     except GoneError:
         uid = None
     except KubeError as error:
-        say(f"job/{template.name} gets no annotation: {error.detail}")
+        print_remark(f"job/{template.name} gets no annotation: {error.detail}")
     return record_of(verdict, Whose(namespace, template.name, uid), uuid.uuid4().hex, now_ms)
 
 

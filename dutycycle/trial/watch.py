@@ -16,8 +16,7 @@ from dutycycle.contract.settings.groups import Settings
 from dutycycle.kube.errors import GoneError, KubeError
 from dutycycle.kube.objects import ApiServer
 from dutycycle.kube.references import ObjectRef
-from dutycycle.process import stopped_within
-from dutycycle.run.folder import say
+from dutycycle.process import print_remark, stopped_within
 from dutycycle.submit.objects import cluster_of
 from dutycycle.submit.run import Signals
 from dutycycle.telemetry.events import Telemetry
@@ -42,7 +41,9 @@ async def run_watch(request: TrialRequest, settings: Settings, namespaces: Seque
         watch = Watch(server, settings, namespaces, request.options, Signals())
         telemetry.status.waiting, telemetry.status.ready["API server"] = None, watch.unread
         async with serving(settings, "trial", telemetry):
-            say(f"waits for Jobs with {settings.annotation_prefix}/{REQUEST} in {', '.join(namespaces)}")
+            print_remark(
+                f"waits for Jobs with {settings.annotation_prefix}/{REQUEST} in {', '.join(namespaces)}"
+            )
             await watch.run()
     finally:
         await server.close()
@@ -86,7 +87,7 @@ class Watch:
                 except KubeError as error:
                     waits = self.refused[namespace] = str(error)
                 if waits is not None and waits != reasons.get(namespace):
-                    say(f"namespace {namespace}: {waits}; looks again")
+                    print_remark(f"namespace {namespace}: {waits}; looks again")
                 reasons[namespace] = waits
             await stopped_within(self.signals.stop, self.look_s)
 
@@ -95,7 +96,7 @@ class Watch:
         prefix = self.settings.annotation_prefix
         deleted, alive = await clean(self.server, namespace)
         for name in deleted:
-            say(f"job/{name} in namespace {namespace}: left by a trial that was killed; deleted")
+            print_remark(f"job/{name} in namespace {namespace}: left by a trial that was killed; deleted")
         if alive:  # of somebody else, or of a process before this one that was killed in the last minute
             return f"the trial of job/{alive[0]} goes on"
         every = [(meta, request_of(meta, prefix)) async for meta in self.server.each(JOB, namespace)]
@@ -110,30 +111,28 @@ class Watch:
         ref = ObjectRef(JOB.api_version, JOB.name, name, namespace, str(meta["uid"]))
         try:
             await self._state(ref, "running", None)
+            state: str | None = None  # where a signal ends it
             try:
-                state = await self._tried(namespace, name, request)
+                options = options_of(request, self.usual)
+                thing = await self.server.read(JOB, name, namespace)
+                template = replace(template_of(thing, f"job/{name}", name), namespace=namespace)
+                plan = plan_of(template, options)
+                with TemporaryDirectory(prefix="dutycycle-") as folder:
+                    verdict, status = await compare(
+                        self.server, self.settings, template, plan, options, Path(folder), self.signals
+                    )
+                if status is None:
+                    await publish(
+                        await annotated(self.server, self.settings, template, verdict), self.settings
+                    )
+                    state = "done" if verdict.best is not None else "done: which is best is not known"
             except DutycycleError as error:
                 state = f"failed: {error}"
             if state is not None:
                 await self._state(ref, state, request)
         except GoneError:
             state = "the Job is gone"
-        say(f"job/{name} in namespace {namespace}: {request}: {state or 'stopped'}")
-
-    async def _tried(self, namespace: str, name: str, request: str) -> str | None:
-        """Tell how it went; None where a signal has ended it."""
-        options = options_of(request, self.usual)
-        thing = await self.server.read(JOB, name, namespace)
-        template = replace(template_of(thing, f"job/{name}", name), namespace=namespace)
-        plan = plan_of(template, options)
-        with TemporaryDirectory(prefix="dutycycle-") as folder:
-            verdict, status = await compare(
-                self.server, self.settings, template, plan, options, Path(folder), self.signals
-            )
-        if status is not None:
-            return None
-        await publish(await annotated(self.server, self.settings, template, verdict), self.settings)
-        return "done" if verdict.best is not None else "done: which is best is not known"
+        print_remark(f"job/{name} in namespace {namespace}: {request}: {state or 'stopped'}")
 
     async def _state(self, ref: ObjectRef, state: str, tried: str | None) -> None:
         prefix = self.settings.annotation_prefix

@@ -12,10 +12,11 @@ from typing import Any
 
 from dutycycle.contract.analyses import written_topics
 from dutycycle.contract.codec import DecodeError, decode
+from dutycycle.contract.log import ConsumerRecord
 from dutycycle.contract.metering import heard_ms
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import TOPICS
-from dutycycle.kafka.consumer import Message, Start
+from dutycycle.kafka.consumer import Start
 from dutycycle.kafka.reachability import Reachability, retry_until_reachable
 from dutycycle.kafka.tasks import together
 from dutycycle.telemetry.events import RECORD_UNREADABLE, Telemetry
@@ -71,8 +72,13 @@ class TopicFollower:
         self._written = written_topics(self._back_s, settings.analyses)
         first = [topic for topic in self._written if self._back_s[topic] is None and topic not in _LAST]
         rest = [topic for topic in self._written if topic not in first]
+
+        def start(topic: str) -> Start:
+            back_s = self._back_s[topic]
+            return "beginning" if back_s is None else max(0, round((wall() - back_s) * 1000))
+
         self._first, self._rest = (
-            TopicReader(settings, name, topics, self._start, self.take) for topics in (first, rest)
+            TopicReader(settings, name, topics, start, self.take) for topics in (first, rest)
         )
         self._taken: Counter[str] = Counter(dict.fromkeys(self._back_s, 0))
         self._newest_ms: dict[str, int] = {}
@@ -82,10 +88,6 @@ class TopicFollower:
             WATERMARK_DELAY,
             lambda: {(topic,): wall() - ms / 1000 for topic, ms in list(self._newest_ms.items())},
         )
-
-    def _start(self, topic: str) -> Start:
-        back_s = self._back_s[topic]
-        return "beginning" if back_s is None else max(0, round((self._wall() - back_s) * 1000))
 
     def readiness_error(self, topics: Collection[str]) -> str | None:
         """Tell which of ``topics`` were not read yet as far as they were there at the start; None if all
@@ -115,9 +117,9 @@ class TopicFollower:
             reachability = Reachability(self._settings, self._telemetry)
             await retry_until_reachable(lambda: reader.read(reachability.mark_up), reachability)
 
-    def take(self, topic: str, message: Message) -> None:
+    def take(self, topic: str, message: ConsumerRecord) -> None:
         """Give a record to those who want it. One that cannot be read is counted, and given to nobody."""
-        key = message.key_text or ""
+        key = message.key or ""
         self._taken[topic] += 1
         # A clock that is ahead shall not hide that the rest stands still.
         newest_ms = heard_ms(message.ts_ms, self._wall())
@@ -125,15 +127,15 @@ class TopicFollower:
         subscribers = [sub for sub in self._subscribers[topic] if sub.wants(topic, key, message.ts_ms)]
         for subscriber in subscribers:
             if subscriber.decodes:
-                subscriber.take(topic, key, message.payload)
+                subscriber.take(topic, key, message.value)
         subscribers = [subscriber for subscriber in subscribers if not subscriber.decodes]
         if not subscribers:
             return
         record: Any = None
         reason = ""
         try:
-            if message.payload is not None:
-                record = decode(TOPICS[topic].record, message.payload, topic)
+            if message.value is not None:
+                record = decode(TOPICS[topic].record, message.value, topic)
                 if not TOPICS[topic].is_under_its_key(key, record):
                     reason = f"lies under the key {key!r:.80}, which is not its own"
         except DecodeError as error:  # the streams make a dead letter of a sample

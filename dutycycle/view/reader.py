@@ -4,10 +4,10 @@ import asyncio
 import time
 from collections.abc import Callable, Collection, Sequence
 
-from dutycycle.contract.log import TopicPartition
+from dutycycle.contract.log import ConsumerRecord, TopicPartition
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import full_name, short_name
-from dutycycle.kafka.consumer import Consumer, Message, Start
+from dutycycle.kafka.consumer import Consumer, Start
 from dutycycle.kafka.errors import BrokerError
 from dutycycle.kafka.topics import topics_there
 
@@ -31,7 +31,7 @@ class TopicReader:
         name: str,
         topics: Sequence[str],
         start: Callable[[str], Start],
-        take: Callable[[str, Message], None],
+        take: Callable[[str, ConsumerRecord], None],
         *,
         at_once: int = 50,
         wait_ms: int = 250,
@@ -104,7 +104,7 @@ class TopicReader:
                         self.caught_up[topic].set()
                 messages = await consumer.take(_WAIT_S, self._at_once)
                 for message in messages:
-                    self.next[TopicPartition(message.topic, message.partition)] = message.offset + 1
+                    self.next[message.topic_partition] = message.offset + 1
                     self._take(short_name(self._settings.topic_prefix, message.topic) or "", message)
                 if not messages:
                     consumer.refuse_silence()

@@ -54,6 +54,7 @@ class JobUse:
     energy_j: float | None
     cost: float | None
     is_cost_part: bool
+    is_idle_cost_part: bool
     idle_cost: float | None
 
     @property
@@ -99,7 +100,8 @@ def job_use(row: Mapping[str, Any]) -> JobUse:
         energy_j=row["energy_j"],
         cost=row["cost"],
         is_cost_part=is_part(row, "cost"),
-        idle_cost=row["idle_cost"],
+        is_idle_cost_part=is_part(row, "gpu_idle_cost"),
+        idle_cost=row["gpu_idle_cost"],
     )
 
 

@@ -33,7 +33,7 @@ from dutycycle.tables.formats import FORMATS, Format
 from dutycycle.web import about, fleet
 from dutycycle.web.idle import idle_holders
 from dutycycle.web.jobs import DEFAULT_REPORT, REPORTS, history_values, job_values
-from dutycycle.web.ledger import LedgerReader
+from dutycycle.web.ledger import LedgerReader, usage_charts
 from dutycycle.web.pools import NodePools
 from dutycycle.web.questions import (
     EVERYBODY,
@@ -49,7 +49,6 @@ from dutycycle.web.studies.study import StudyQuestion
 from dutycycle.web.subject.charts import charts_of
 from dutycycle.web.subject.health import health_of
 from dutycycle.web.subject.past import DEFAULT_PAST, PAST_SPANS, HardwareKey, Past
-from dutycycle.web.usage_charts import usage_charts
 from dutycycle.words import (
     UNKNOWN,
     bytes_text,
@@ -102,7 +101,10 @@ class Pages:
             "digits": lambda value: UNKNOWN if value is None else digits(value),
             "anchor": about.anchor, "explain": about.address_of, "group": group_text,
         }  # fmt: skip
-        self._templates.tests["blocks"] = _is_blocks
+        # A bar or a history says nothing when it is read aloud.
+        self._templates.tests["blocks"] = lambda text: (
+            not text.isspace() and bool(text) and _BLOCKS.issuperset(text) and text != UNKNOWN
+        )
         self._templates.globals |= {
             "place": source.place, "title_of_all": source.title, "UNKNOWN": UNKNOWN, "link": _link,
             "PARTLY": _PARTLY,
@@ -313,11 +315,6 @@ def hours(seconds: float | None) -> str:
 def amount(money: float | None) -> str:
     """Write money with two places; unknown is a dot."""
     return UNKNOWN if money is None else f"{money:,.2f}"
-
-
-def _is_blocks(text: str) -> bool:
-    """Tell whether it is a bar or a history, which says nothing when it is read aloud."""
-    return not text.isspace() and bool(text) and _BLOCKS.issuperset(text) and text != UNKNOWN
 
 
 def _link(path: str, **query: Any) -> str:

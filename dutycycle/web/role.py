@@ -39,7 +39,11 @@ class WebRole(Role):
         self._page = WebPage(source, settings, settings.serve_listen, lacking.add)
         self.routes: list[web.RouteDef] = self._page.routes()
         topics = dict.fromkeys(FROM_BEGINNING) | dict.fromkeys(FROM_END, 0.0)
-        self.subscriptions = [Subscription(topics, self._take, decodes=True)]
+
+        def feed_state(topic: str, key: str, payload: bytes | None) -> None:
+            self._state.feed(topic, key, payload, time.time_ns() // 1_000_000)
+
+        self.subscriptions = [Subscription(topics, feed_state, decodes=True)]
 
     async def open(self) -> None:
         """Find the API server, where it is asked who may see what, or for pools. Raises ``SettingError``."""
@@ -51,6 +55,3 @@ class WebRole(Role):
         if self._clock is not None:
             self._clock.cancel()
         await self._page.close()
-
-    def _take(self, topic: str, key: str, payload: bytes | None) -> None:
-        self._state.feed(topic, key, payload, time.time_ns() // 1_000_000)

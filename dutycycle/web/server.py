@@ -3,7 +3,7 @@
 import asyncio
 import gzip
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import cache, partial
 from hashlib import sha256
@@ -24,7 +24,7 @@ from dutycycle.web.access import COOKIE, Gate
 from dutycycle.web.pages import TABLES, Pages
 from dutycycle.web.pools import NodePools
 from dutycycle.web.questions import PageError, Query, Viewer
-from dutycycle.web.studies.shared import MadePage, SharedPages, Studies
+from dutycycle.web.studies.shared import SharedPages, Studies
 from sinks.records.query import UnknownNameError
 
 P = ParamSpec("P")
@@ -73,6 +73,7 @@ _HEADERS = {
     "Referrer-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+_OF_PAGE = {"Content-Type": "text/html; charset=utf-8"}
 _OF_REPORT = {
     **_HEADERS,
     # Colors and places in a report's own charts are attributes; its text cannot make one.
@@ -123,7 +124,8 @@ class WebPage:
             **{name: partial(self._pages.table, name) for name in TABLES},
         }  # fmt: skip
         handlers: dict[str, Handler] = {
-            "": _to_fleet, "fleet": self._shared(self._fleet, self._of_now),
+            "": partial(_raise, partial(web.HTTPSeeOther, "fleet")),
+            "fleet": self._shared(self._fleet, self._of_now),
             "subject": self._shared(self._subject, self._of_now),
             **{f"usage.{form}": partial(self._usage_file, form) for form in _TABLE_TYPES},
             "usage": self._html(self._pages.usage, reads_records=True), "changes": self._changes,
@@ -132,14 +134,14 @@ class WebPage:
             "job": self._html(self._pages.job, reads_records=True),
             **{name: self._html(page) for name, page in pages.items()},
         }  # fmt: skip
-        for_all = {"login": self._ask_token, "static/{name}": _static}
+        for_all = {"login": self._login, "static/{name}": _static}
         return [
             *(
                 web.get(f"/{path}", partial(self._guard, partial(self._known, handler)))
                 for path, handler in handlers.items()
             ),
             *(web.get(f"/{path}", partial(self._guard, handler)) for path, handler in for_all.items()),
-            web.post("/login", partial(self._guard, self._take_token)),
+            web.post("/login", partial(self._guard, self._login)),
         ]
 
     @asynccontextmanager
@@ -149,7 +151,7 @@ class WebPage:
         await self.open()
         runner = runner_of(LARGEST, _CLOSE_S)
         runner.app.add_routes(self.routes())
-        runner.app.router.add_get("/{other:.*}", partial(self._guard, _not_found))
+        runner.app.router.add_get("/{other:.*}", partial(self._guard, partial(_raise, web.HTTPNotFound)))
         await runner.setup()
         try:
             address = self._address
@@ -223,10 +225,10 @@ class WebPage:
         page = self._pages.failure(title, text)
         return web.Response(status=status, text=page, content_type="text/html")
 
-    async def _ask_token(self, request: web.Request) -> web.Response:
-        return web.Response(text=self._pages.login(refused=False), content_type="text/html")
-
-    async def _take_token(self, request: web.Request) -> web.StreamResponse:
+    async def _login(self, request: web.Request) -> web.StreamResponse:
+        """Ask for a token, and take the one that is sent."""
+        if request.method != "POST":
+            return web.Response(text=self._pages.login(refused=False), content_type="text/html")
         if request.content_type != _FORM:  # others are read in ways that fail in ways of their own
             raise web.HTTPUnsupportedMediaType
         try:
@@ -258,7 +260,7 @@ class WebPage:
             key = request.path, tuple(request.query.items()), viewer.scope
             made = await pages.page(key, lambda: make(request.query, viewer))
             self._took_s[request.path] = made.took_s
-            return await _unpacked(request, made)
+            return await _unpacked(request, made.packed, _OF_PAGE)
 
         return answer
 
@@ -284,9 +286,8 @@ class WebPage:
         """Answer with the report of a job, or the comparison of two, which a process of its own makes."""
         key, question = await self._read(self._pages.report_of, request.query, viewer)
         made = await self._studies.page(key, question)
-        response = await _unpacked(request, made)
-        response.headers.update({**_OF_REPORT, "X-Made": f"{made.at_s:.3f}"})
-        return response
+        headers = {**_OF_PAGE, **_OF_REPORT, "X-Made": f"{made.at_s:.3f}"}
+        return await _unpacked(request, made.packed, headers)
 
     async def _usage_file(self, form: str, request: web.Request, viewer: Viewer) -> web.Response:
         """Answer with the usage as a file of one of ``_TABLE_TYPES``."""
@@ -323,20 +324,16 @@ class WebPage:
         return response
 
 
-async def _to_fleet(request: web.Request, _: Viewer) -> web.StreamResponse:
-    raise web.HTTPSeeOther("fleet")
+async def _raise(error: Callable[[], web.HTTPException], *_: object) -> web.StreamResponse:
+    raise error()
 
 
-async def _not_found(request: web.Request) -> web.StreamResponse:
-    raise web.HTTPNotFound
-
-
-async def _unpacked(request: web.Request, made: MadePage) -> web.Response:
-    """Answer with a page as it is kept, or as text to who cannot unpack it."""
-    headers = {"Content-Type": "text/html; charset=utf-8", "Vary": "Accept-Encoding"}
+async def _unpacked(request: web.Request, packed: bytes, headers: Mapping[str, str]) -> web.Response:
+    """Answer with what is kept as it is, or as text to who cannot unpack it."""
+    headers = {**headers, "Vary": "Accept-Encoding"}
     if "gzip" in request.headers.get("Accept-Encoding", ""):
-        return web.Response(body=made.packed, headers={**headers, "Content-Encoding": "gzip"})
-    return web.Response(body=await asyncio.to_thread(gzip.decompress, made.packed), headers=headers)
+        return web.Response(body=packed, headers={**headers, "Content-Encoding": "gzip"})
+    return web.Response(body=await asyncio.to_thread(gzip.decompress, packed), headers=headers)
 
 
 async def _static(request: web.Request) -> web.Response:
@@ -348,13 +345,10 @@ async def _static(request: web.Request) -> web.Response:
     packed, tag = await asyncio.to_thread(_packed_file, file)
     headers = {
         "Content-Type": f"{_TYPES[file.suffix]}; charset=utf-8", "Cache-Control": "no-cache", "ETag": tag,
-        "Vary": "Accept-Encoding",
     }  # fmt: skip
     if tag in request.headers.get("If-None-Match", ""):
-        return web.Response(status=304, headers=headers)
-    if "gzip" in request.headers.get("Accept-Encoding", ""):
-        return web.Response(body=packed, headers={**headers, "Content-Encoding": "gzip"})
-    return web.Response(body=file.read_bytes(), headers=headers)
+        return web.Response(status=304, headers={**headers, "Vary": "Accept-Encoding"})
+    return await _unpacked(request, packed, headers)
 
 
 @cache

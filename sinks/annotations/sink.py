@@ -267,7 +267,10 @@ class AnnotationSink:
             # It hangs or is away, and not for one object or kind alone.
             everything = (error.everything and not is_silence) or self._silent >= WRITERS
             whose = None if everything else target
-            failures = self._failures[whose] = self._failures.get(whose, 0) + 1
+            failures = self._failures.get(whose, 0)
+            # Writers that were under way fail with the first: an outage has not lasted longer by that.
+            if not (failures and everything and self._plan.is_on_hold(self._clock())):
+                failures = self._failures[whose] = failures + 1
             backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, failures=failures - 1)
             until = self._clock() + (error.retry_after_s or 0.0) + backoff.next_s()
             if everything:

@@ -9,9 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dutycycle.contract.catalogue import GPU_ROWS
+from dutycycle.contract.health.changes import HEARD_OF_MS
+from dutycycle.contract.health.xids import LEVELS
 from dutycycle.contract.metering import BY_HEAT, BY_POWER
 from dutycycle.contract.ownership.now import PodGpuUse
-from dutycycle.contract.records.derived import WindowMetric
+from dutycycle.contract.records.derived import Trend, WindowMetric
+from dutycycle.contract.records.health import NodeHealth
 from dutycycle.contract.records.insights import Insight
 from dutycycle.contract.records.parts import PodOnGpu
 from dutycycle.contract.records.pods import Pod
@@ -21,8 +24,9 @@ from dutycycle.contract.tensor_peak import tensor_of_peak_pct
 from dutycycle.contract.units import weighted_mean
 from dutycycle.telemetry.metrics import Labels, Metric
 from sinks.prometheus import metrics as m
-from sinks.prometheus.analysis import Rows, analysis_of_job, exhausted_s, forecasts, health_rows, put
 from sinks.prometheus.view import MetricsView, NodeNow
+
+Rows = dict[Metric, dict[Labels, float]]
 
 _FACTORS = {row.field: row.series.factor for row in GPU_ROWS if row.series is not None}
 """From the unit of a GPU's or a slice's figure to that of its series."""
@@ -103,7 +107,7 @@ class SeriesRows:
                 self._gpus(rows, name, node, now_ms)
                 self._find_pods(pods, name, node, now_ms)
         for health in list(self._view.health.values()):
-            health_rows(rows, health, now_ms)
+            _health(rows, health, now_ms)
         kept = sorted(pods.values(), key=lambda pod: (-pod.busy_s, pod.uid))
         self.omitted = len(kept[self._most :])
         for pod in kept[: self._most]:
@@ -127,30 +131,29 @@ class SeriesRows:
         sample, uses = node.look()
         for gpu in sample.gpus:
             labels = name, str(gpu.index), gpu.uuid
-            put(rows, m.GPU_INFO, (*labels, gpu.model or ""), 1.0)
+            _put(rows, m.GPU_INFO, (*labels, gpu.model or ""), 1.0)
             _gauges(rows, m.GPU_GAUGES, labels, gpu)
             of_peak = tensor_of_peak_pct(gpu.model, gpu.tensor_active_pct, gpu.sm_clock_mhz)
-            put(rows, m.GPU_TENSOR_OF_PEAK, labels, None if of_peak is None else of_peak / 100)
+            _put(rows, m.GPU_TENSOR_OF_PEAK, labels, None if of_peak is None else of_peak / 100)
             if gpu.throttle is not None:
                 held = set(gpu.throttle) - _NOT_HELD
                 other = held - BY_POWER - BY_HEAT
                 for reason, now in (("power", held & BY_POWER), ("heat", held & BY_HEAT), ("other", other)):
-                    put(rows, m.GPU_THROTTLED, (*labels, reason), float(bool(now)))
+                    _put(rows, m.GPU_THROTTLED, (*labels, reason), float(bool(now)))
             for mig in gpu.mig or ():
                 _gauges(rows, m.SLICE_GAUGES, (*labels, mig.uuid, mig.profile or ""), mig)
-            put(rows, m.GPU_PODS, labels, float(len(uses[gpu.uuid])))
+            _put(rows, m.GPU_PODS, labels, float(len(uses[gpu.uuid])))
             totals = part.totals.get(gpu.uuid, {}) if part else {}
             for metric, total in _GPU_TOTALS:
-                put(rows, metric, labels, totals.get(total))
+                _put(rows, metric, labels, totals.get(total))
             key = f"gpu/{name}/{gpu.uuid}"
             self._window(rows, _GPU_WINDOW, key, labels, now_ms)
             trend = self._view.trends.get(f"{key}/nvml")
-            forecasts(rows, m.GPU_FORECAST, labels, trend, "gpu_util_pct", 0.01)
-            forecasts(rows, m.GPU_MEMORY_FORECAST, labels, trend, "mem_used_bytes", 1)
-            put(rows, m.GPU_EXHAUSTED, labels, exhausted_s(trend, "mem_used_bytes", now_ms))
+            _forecasts(rows, (m.GPU_FORECAST, m.GPU_MEMORY_FORECAST), labels, trend, "mem_used_bytes")
+            _put(rows, m.GPU_EXHAUSTED, labels, _exhausted_s(trend, "mem_used_bytes", now_ms))
             cycle = self._view.cycles.get(f"{key}/nvml")
             for measured, rhythm in cycle.metrics.items() if cycle else ():
-                put(rows, m.GPU_PERIOD, (*labels, measured), rhythm.period_s)
+                _put(rows, m.GPU_PERIOD, (*labels, measured), rhythm.period_s)
 
     def _find_pods(self, pods: dict[str, PodNow], name: str, node: NodeNow, now_ms: int) -> None:
         """Add the pods of a node that have not ended."""
@@ -183,36 +186,35 @@ class SeriesRows:
         for _, use in pod.uses:
             words[use.attribution] += 1
         for word, number in words.items():
-            put(rows, m.POD_GPUS, (*labels, word), float(number))
-        put(rows, m.POD_UTIL, labels, _mean(pod.utils, 0.01))
-        put(rows, m.POD_MEMORY, labels, _memory_bytes(pod))
-        put(rows, m.POD_POWER, labels, _power_w(pod))
-        put(rows, m.POD_SM_NOW, labels, _mean(_of_own_gpus([pod], "sm_active_pct"), 0.01))
-        put(rows, m.POD_TENSOR_NOW, labels, _mean(_of_own_gpus([pod], "tensor_active_pct"), 0.01))
+            _put(rows, m.POD_GPUS, (*labels, word), float(number))
+        _put(rows, m.POD_UTIL, labels, _mean(pod.utils, 0.01))
+        _put(rows, m.POD_MEMORY, labels, _memory_bytes(pod))
+        _put(rows, m.POD_POWER, labels, _power_w(pod))
+        _put(rows, m.POD_SM_NOW, labels, _mean(_of_own_gpus([pod], "sm_active_pct"), 0.01))
+        _put(rows, m.POD_TENSOR_NOW, labels, _mean(_of_own_gpus([pod], "tensor_active_pct"), 0.01))
         places = {gpu.uuid: str(gpu.index) for gpu in pod.node.newest.gpus}
         for on_gpu in pod.totals:
             on = (*labels, places.get(on_gpu.gpu, ""), on_gpu.gpu, on_gpu.attribution)
             for metric, total in _POD_TOTALS:
-                put(rows, metric, on, on_gpu.totals.get(total))
+                _put(rows, metric, on, on_gpu.totals.get(total))
         self._window(rows, _POD_WINDOW, key, labels, now_ms)
         trend, host = self._view.trends.get(f"{key}/nvml"), self._view.trends.get(f"{key}/cgroup")
-        forecasts(rows, m.POD_FORECAST, labels, trend, "gpu_util_pct", 0.01)
-        forecasts(rows, m.POD_MEMORY_FORECAST, labels, trend, "gpu_mem_used_bytes", 1)
+        _forecasts(rows, (m.POD_FORECAST, m.POD_MEMORY_FORECAST), labels, trend, "gpu_mem_used_bytes")
         # Its GPU memory is full when that of one of its GPUs is.
         on_gpus = {gpu.uuid for gpu, _ in pod.uses}
         full = [value for (_, _, uuid), value in rows[m.GPU_EXHAUSTED].items() if uuid in on_gpus]
-        put(rows, m.POD_EXHAUSTED, (*labels, "gpu"), min(full) if full else None)
-        put(rows, m.POD_EXHAUSTED, (*labels, "host"), exhausted_s(host, "mem_used_bytes", now_ms))
+        _put(rows, m.POD_EXHAUSTED, (*labels, "gpu"), min(full) if full else None)
+        _put(rows, m.POD_EXHAUSTED, (*labels, "host"), _exhausted_s(host, "mem_used_bytes", now_ms))
         for source in ("nvml", "cgroup"):
             cycle = self._view.cycles.get(f"{key}/{source}")
             for measured, rhythm in cycle.metrics.items() if cycle else ():
-                put(rows, m.POD_CYCLIC, (*labels, measured), float(rhythm.cyclic))
-                put(rows, m.POD_PERIOD, (*labels, measured), rhythm.period_s)
-                put(rows, m.POD_CONFIDENCE, (*labels, measured), rhythm.confidence)
+                _put(rows, m.POD_CYCLIC, (*labels, measured), float(rhythm.cyclic))
+                _put(rows, m.POD_PERIOD, (*labels, measured), rhythm.period_s)
+                _put(rows, m.POD_CONFIDENCE, (*labels, measured), rhythm.confidence)
         _insight(rows, self._view.insights.get(key), labels, now_ms)
         if (rates := self._view.steps.rates(pod.uid, now_ms)) is not None:
-            put(rows, m.POD_STEPS, labels, rates.steps)
-            put(rows, m.POD_SAMPLES, labels, rates.samples)
+            _put(rows, m.POD_STEPS, labels, rates.steps)
+            _put(rows, m.POD_SAMPLES, labels, rates.samples)
 
     def _statistics(self, key: str, now_ms: int) -> WindowMetric | None:
         """Return those of the utilization of a GPU or pod over its newest window; None where it is old."""
@@ -228,20 +230,20 @@ class SeriesRows:
             return
         for metric, name in of:
             value = getattr(statistics, name)
-            put(rows, metric, labels, None if value is None else value / 100)
+            _put(rows, metric, labels, None if value is None else value / 100)
 
     def _job(
         self, rows: Rows, labels: Labels, pods: Sequence[PodNow], insight: Insight | None, now_ms: int
     ) -> None:
         uses = [use for pod in pods for _, use in pod.uses]
-        put(rows, m.JOB_PODS, labels, float(len(pods)))
-        put(rows, m.JOB_GPUS, labels, float(len(uses)))
-        put(rows, m.JOB_UTIL, labels, _mean([util for pod in pods for util in pod.utils], 0.01))
-        put(rows, m.JOB_SM_NOW, labels, _mean(_of_own_gpus(pods, "sm_active_pct"), 0.01))
-        put(rows, m.JOB_TENSOR_NOW, labels, _mean(_of_own_gpus(pods, "tensor_active_pct"), 0.01))
+        _put(rows, m.JOB_PODS, labels, float(len(pods)))
+        _put(rows, m.JOB_GPUS, labels, float(len(uses)))
+        _put(rows, m.JOB_UTIL, labels, _mean([util for pod in pods for util in pod.utils], 0.01))
+        _put(rows, m.JOB_SM_NOW, labels, _mean(_of_own_gpus(pods, "sm_active_pct"), 0.01))
+        _put(rows, m.JOB_TENSOR_NOW, labels, _mean(_of_own_gpus(pods, "tensor_active_pct"), 0.01))
         for metric, figure in ((m.JOB_MEMORY, _memory_bytes), (m.JOB_POWER, _power_w)):
             known = [value for pod in pods if (value := figure(pod)) is not None]
-            put(rows, metric, labels, sum(known) if known else None)
+            _put(rows, metric, labels, sum(known) if known else None)
         # Of all its pods, also of those that are too many to have series.
         windows = [
             (statistics, len(pod.uses))
@@ -249,23 +251,81 @@ class SeriesRows:
             if (statistics := self._statistics(f"pod/{pod.uid}", now_ms)) is not None
         ]
         mean_pct = weighted_mean((statistics.mean, gpus) for statistics, gpus in windows)
-        put(rows, m.JOB_UTIL_MEAN, labels, None if mean_pct is None else mean_pct / 100)
+        _put(rows, m.JOB_UTIL_MEAN, labels, None if mean_pct is None else mean_pct / 100)
         most = [statistics.max for statistics, _ in windows if statistics.max is not None]
-        put(rows, m.JOB_UTIL_MAX, labels, max(most) / 100 if most else None)
-        analysis_of_job(rows, self._view, labels, now_ms)
+        _put(rows, m.JOB_UTIL_MAX, labels, max(most) / 100 if most else None)
+        key = f"job/{labels[3]}"
+        trend, host = self._view.trends.get(f"{key}/nvml"), self._view.trends.get(f"{key}/cgroup")
+        _forecasts(rows, (m.JOB_FORECAST, m.JOB_MEMORY_FORECAST), labels, trend, "gpu_mem_used_bytes")
+        _put(rows, m.JOB_EXHAUSTED, (*labels, "gpu"), _exhausted_s(trend, "gpu_mem_used_bytes", now_ms))
+        _put(rows, m.JOB_EXHAUSTED, (*labels, "host"), _exhausted_s(host, "mem_used_bytes", now_ms))
+        cycle = self._view.cycles.get(f"{key}/nvml")
+        for measured, rhythm in cycle.metrics.items() if cycle else ():
+            _put(rows, m.JOB_PERIOD, (*labels, measured), rhythm.period_s)
+            _put(rows, m.JOB_CONFIDENCE, (*labels, measured), rhythm.confidence)
         if insight is not None:
-            put(rows, m.JOB_WORKLOAD, (*labels, insight.kind, insight.bottleneck), 1.0)
-            put(rows, m.JOB_IDLE, labels, float(_is_idle(insight)))
+            _put(rows, m.JOB_WORKLOAD, (*labels, insight.kind, insight.bottleneck), 1.0)
+            _put(rows, m.JOB_IDLE, labels, float(_is_idle(insight)))
             gap = insight.evidence.get("rank_gap_pct")
-            put(rows, m.JOB_RANK_GAP, labels, None if gap is None else gap / 100)
+            _put(rows, m.JOB_RANK_GAP, labels, None if gap is None else gap / 100)
             for anomaly in insight.anomalies:
-                put(rows, m.JOB_ANOMALY, (*labels, anomaly.kind), 1.0)
+                _put(rows, m.JOB_ANOMALY, (*labels, anomaly.kind), 1.0)
+
+
+def _put(rows: Rows, metric: Metric, labels: Labels, value: float | None) -> None:
+    if value is not None:
+        rows[metric][labels] = value
+
+
+def _forecasts(
+    rows: Rows, series: tuple[Metric, Metric], labels: Labels, trend: Trend | None, memory: str
+) -> None:
+    """Put what is expected of utilization and of memory, with its interval, at each horizon. ``memory``: its
+    name among the metrics."""
+    for metric, name, factor in zip(series, ("gpu_util_pct", memory), (0.01, 1), strict=True):
+        of_metric = trend.metrics.get(name) if trend else None
+        for point in of_metric.forecast if of_metric else ():
+            for bound, value in (("expected", point.value), ("p05", point.p05), ("p95", point.p95)):
+                _put(rows, metric, (*labels, f"{point.horizon_s:g}s", bound), value * factor)
+
+
+def _exhausted_s(trend: Trend | None, name: str, now_ms: int) -> float | None:
+    """Return the seconds until memory is full, counted down since it was said, which is only said again when
+    it differs by a quarter."""
+    of_metric = trend.metrics.get(name) if trend else None
+    if trend is None or of_metric is None or of_metric.exhausts_in_s is None:
+        return None
+    return max(0.0, of_metric.exhausts_in_s - max(0, now_ms - trend.ts_ms) / 1000)
+
+
+def _health(rows: Rows, node: NodeHealth, now_ms: int) -> None:
+    """Put the GPUs of a node of which something was said lately, also those that do not answer."""
+    for gpu in node.gpus:
+        if now_ms - gpu.seen_ms <= HEARD_OF_MS:
+            labels = node.node, str(gpu.index), gpu.gpu
+            levels: tuple[str, ...] = LEVELS
+            _put(rows, m.GPU_HEALTH, labels, levels.index(gpu.level) if gpu.level in levels else None)
+            for finding in gpu.findings:
+                _put(rows, m.GPU_FINDING, (*labels, finding.level, finding.reason, finding.action), 1.0)
+            for xid, count in gpu.xids.items():
+                _put(rows, m.GPU_XIDS, (*labels, xid), float(count))
+            if gpu.counters is not None:
+                _put(rows, m.GPU_ECC, (*labels, "corrected"), gpu.counters.ecc_corrected)
+                _put(rows, m.GPU_ECC, (*labels, "uncorrected"), gpu.counters.ecc_uncorrected)
+                _put(rows, m.GPU_REMAPPED, (*labels, "corrected"), gpu.counters.rows_remapped_corrected)
+                _put(rows, m.GPU_REMAPPED, (*labels, "uncorrected"), gpu.counters.rows_remapped_uncorrected)
+                _put(rows, m.GPU_BANKS, (*labels, "low"), gpu.counters.banks_low)
+                _put(rows, m.GPU_BANKS, (*labels, "none"), gpu.counters.banks_exhausted)
+                _put(rows, m.GPU_PCIE_REPLAYS, labels, gpu.counters.pcie_replays)
+                _put(rows, m.GPU_NVLINKS, labels, gpu.counters.nvlinks_active)
+                _put(rows, m.GPU_NVLINK_ERRORS, labels, gpu.counters.nvlink_errors)
+                _put(rows, m.GPU_RECOVERY, labels, gpu.counters.recovery_action)
 
 
 def _gauges(rows: Rows, gauges: Mapping[str, Metric], labels: Labels, device: Gpu | MigDevice) -> None:
     for name, gauge in gauges.items():
         if (value := getattr(device, name)) is not None:
-            put(rows, gauge, labels, value * _FACTORS[name])
+            _put(rows, gauge, labels, value * _FACTORS[name])
 
 
 def _insight(rows: Rows, insight: Insight | None, labels: Labels, now_ms: int) -> None:
@@ -273,16 +333,16 @@ def _insight(rows: Rows, insight: Insight | None, labels: Labels, now_ms: int) -
         return
     idle = _is_idle(insight)
     for anomaly in insight.anomalies:
-        put(rows, m.POD_ANOMALY, (*labels, anomaly.kind), 1.0)
-    put(rows, m.POD_WORKLOAD, (*labels, insight.kind, insight.bottleneck), 1.0)
-    put(rows, m.POD_WORKLOAD_CONFIDENCE, labels, float(insight.confidence))
-    put(rows, m.POD_IDLE, labels, float(idle))
+        _put(rows, m.POD_ANOMALY, (*labels, anomaly.kind), 1.0)
+    _put(rows, m.POD_WORKLOAD, (*labels, insight.kind, insight.bottleneck), 1.0)
+    _put(rows, m.POD_WORKLOAD_CONFIDENCE, labels, float(insight.confidence))
+    _put(rows, m.POD_IDLE, labels, float(idle))
     then_s = insight.evidence.get("idle_s", (insight.ts_ms - insight.since_ms) / 1000) if idle else 0.0
     now_s = then_s + max(0, now_ms - insight.ts_ms) / 1000 if idle else 0.0
-    put(rows, m.POD_IDLE_SECONDS, labels, now_s)
+    _put(rows, m.POD_IDLE_SECONDS, labels, now_s)
     cost = insight.evidence.get("idle_cost")
     if idle and cost is not None and then_s:  # it is said at growing distances, and grows evenly
-        put(rows, m.POD_IDLE_COST, labels, cost * now_s / then_s)
+        _put(rows, m.POD_IDLE_COST, labels, cost * now_s / then_s)
 
 
 def _is_idle(insight: Insight) -> bool:

@@ -18,13 +18,11 @@ from sqlalchemy import (
     and_,
     case,
     cast,
-    column,
     exists,
     func,
     literal,
     or_,
     select,
-    table,
     union_all,
 )
 
@@ -38,13 +36,15 @@ from sinks.records.rows import (
     EVENT_TABLE,
     INSIGHT_TABLE,
     JOB_TABLE,
+    PARTS,
     POD_TABLE,
+    PRICED,
     USED,
     moment,
 )
 from sinks.records.tables.columns import UtcTime
-from sinks.records.tables.schema import TABLES, usage_days, usage_hours
-from sinks.records.usage import cost_of_idle, energy_of_time, priced_time
+from sinks.records.tables.schema import TABLES, usage_costs, usage_days, usage_hours
+from sinks.records.usage import cost_of_idle
 
 ORDERS = ("waste", "cost", "use", "newest", "longest", "memory")
 """What jobs can be sorted by: ``waste``: GPU time without a kernel, most first; ``cost``: GPU time in all;
@@ -62,10 +62,6 @@ GPU_TIME = (
 )  # fmt: skip
 """What is told of a job's time on a GPU; busy and idle of what is known."""
 _jobs, _pods, _insights = (TABLES[name] for name in (JOB_TABLE, POD_TABLE, INSIGHT_TABLE))
-_priced = table(
-    "usage_costs", column("hour", UtcTime), column("pod_uid", Text), column("gpu_s"), column("gpu_known_s"),
-    column("gpu_busy_s"), *(column(name) for name in COSTS),
-)  # fmt: skip
 _SUFFIX = re.compile(r"[-.](?:(?=[a-z]*\d)[a-z0-9]{5}|[0-9][0-9.:_-]*)$")
 """What controllers and people put behind a job's name to tell its runs apart."""
 _Span = tuple[int, int]
@@ -185,20 +181,19 @@ def read_gpu_time(url: str, uid: str) -> list[dict[str, Any]]:
     ``gpu``, ``gpu_model`` and the sums ``GPU_TIME``; by the ledger's index of pods alone. Raises as
     ``read_jobs``."""
     of_pods = select(_pods.c.pod_uid).where(_pods.c.job_uid == uid)
-    kept = [name for name in GPU_TIME if name in USED]
+    kept = [name for name in GPU_TIME if name in (*USED, *PARTS)]
     parts = [
         select(
             ledger.c[at].label("at"), ledger.c.node, ledger.c.gpu, ledger.c.gpu_model, ledger.c.gpu_known_s,
             *(ledger.c[name] for name in kept),
         ).where(ledger.c.pod_uid.in_(of_pods), ledger.c.gpu != "")
-        for ledger, at in ((usage_hours, "hour"), (usage_days, "day"))
+        for ledger, at in ((usage_costs, "hour"), (usage_days, "day"))
     ]  # fmt: skip
     ledger = union_all(*parts).subquery("ledger").c
     is_known = ledger.gpu_known_s > 0
     figures = {name: ledger[name] for name in kept} | {
         "gpu_busy_s": case((is_known, ledger.gpu_busy_s)),
         "gpu_idle_s": case((is_known, ledger.gpu_known_s - ledger.gpu_busy_s)),
-        **energy_of_time(ledger),
     }
     statement = select(
         ledger.at, ledger.node, ledger.gpu, func.max(ledger.gpu_model).label("gpu_model"),
@@ -412,9 +407,9 @@ def _read(connection: Connection, statement: Select[Any], span: _Span) -> list[M
     for."""
     rows = _mappings(connection, statement)
     uids = [row["job_uid"] for row in rows]
-    unpriced: dict[str, Any] = dict.fromkeys(("cost", "idle_cost", "gpu_priced_s", "energy_priced_s"))
+    unpriced: dict[str, Any] = dict.fromkeys(("cost", "gpu_idle_cost", *PRICED))
     costs: dict[str, dict[str, Any]] = {}
-    ledgers = (_priced, "hour", span), (usage_days, "day", _days_of(span))
+    ledgers = (usage_costs, "hour", span), (usage_days, "day", _days_of(span))
     for ledger, at, of_time in ledgers if uids else ():
         priced = [ledger.c[name] for name in COSTS]
         cost = case(
@@ -427,8 +422,8 @@ def _read(connection: Connection, statement: Select[Any], span: _Span) -> list[M
         idle_cost = cost_of_idle(ledger, idle_s)
         of_jobs = (
             select(
-                _pods.c.job_uid, func.sum(cost).label("cost"), func.sum(idle_cost).label("idle_cost"),
-                *(func.sum(of).label(name) for name, of in priced_time(ledger.c).items()),
+                _pods.c.job_uid, func.sum(cost).label("cost"), func.sum(idle_cost).label("gpu_idle_cost"),
+                *(func.sum(ledger.c[name]).label(name) for name in PRICED),
             )
             .select_from(_pods)
             .join(ledger, ledger.c.pod_uid == _pods.c.pod_uid)

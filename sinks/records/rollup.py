@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, column, delete, func, insert, literal_column, select, table
+from sqlalchemy import ColumnElement, Connection, delete, func, insert, literal_column, select
 
 from dutycycle.contract.settings.groups import Settings
-from sinks.records.rows import COSTS, USED, written
-from sinks.records.tables.schema import node_peaks, rolled_up, usage_days, usage_hours
+from sinks.records.rows import COSTS, PARTS, USED, written
+from sinks.records.tables.schema import node_peaks, rolled_up, usage_costs, usage_days, usage_hours
 from sinks.records.tables.views import DAY_OF_HOUR
 
 _DAY_S = 86_400.0
@@ -48,22 +48,18 @@ def roll_up(connection: Connection, keep: Retention) -> int:
         connection.execute(insert(rolled_up).values(until=until))
         if before is not None:  # those were moved already: they are repeats
             connection.execute(delete(usage_hours).where(usage_hours.c.hour < before))
-        hours = table(
-            "usage_costs",
-            *(column(hour_column.name, hour_column.type) for hour_column in usage_hours.c),
-            *map(column, COSTS),
-        )
+        hours = usage_costs.c
         day: ColumnElement[Any] = literal_column(DAY_OF_HOUR[connection.dialect.name])
         names = ("node", "pod_uid", "gpu")
-        sums = (*USED, *COSTS)
+        sums = (*USED, *COSTS, *PARTS)
         query = (
             select(
-                day.label("day"), *(hours.c[name] for name in names), func.max(hours.c.gpu_model),
+                day.label("day"), *(hours[name] for name in names), func.max(hours.gpu_model),
                 # The less sure of several, as ``ownership.words`` has it: in the order of the alphabet.
-                func.min(hours.c.attribution), *(func.sum(hours.c[name]) for name in sums),
+                func.min(hours.attribution), *(func.sum(hours[name]) for name in sums),
             )
-            .where(hours.c.hour < until)
-            .group_by(day, *(hours.c[name] for name in names))
+            .where(hours.hour < until)
+            .group_by(day, *(hours[name] for name in names))
         )  # fmt: skip
         columns = ["day", *names, "gpu_model", "attribution", *sums]
         connection.execute(insert(usage_days).from_select(columns, query))

@@ -5,7 +5,7 @@ Pure. The columns ``max_<metric>``, ``mean_<metric>`` and ``p95_<metric>`` are N
 never 0. A moment is text here (``moment``), and a timestamp in PostgreSQL.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -40,7 +40,21 @@ USED = (
     "gpu_working_s", "gpu_working_known_s", "gpu_untouched_s", "energy_j", "pod_s", "cpu_s", "mem_byte_s",
 )  # fmt: skip
 """The columns that say what was used in an hour or a day, of a GPU or a pod."""
+_OF_GPU = tuple(name.removeprefix("gpu_") for name in USED if name.startswith("gpu_") and name != "gpu_s")
+"""The fields of a ``GpuHour`` that have such a column, with that before their name."""
 COSTS = ("gpu_cost", "cpu_cost", "energy_cost")
+_IS_ENERGY_KNOWN = "gpu_s > 0 AND energy_j IS NOT NULL"
+PRICED = {
+    "gpu_priced_s": "CASE WHEN gpu_cost IS NOT NULL THEN gpu_s END",
+    "energy_priced_s": "CASE WHEN energy_cost IS NOT NULL THEN gpu_s END",
+}
+"""The columns that say how much GPU time has a price, and of how much the energy has one; with their SQL."""
+PARTS = PRICED | {
+    "energy_known_s": f"CASE WHEN {_IS_ENERGY_KNOWN} THEN gpu_s END",
+    "energy_known_j": f"CASE WHEN {_IS_ENERGY_KNOWN} THEN energy_j END",
+}
+"""The columns that say of how much GPU time costs and energy are: ``PRICED``, that of which energy is known,
+and that energy, without what was used in a gap; with SQL for an hour, and for a day without its hours."""
 COUNTS = {POD_TABLE: "samples", JOB_TABLE: "pods"}
 """The column that says how much a record is made of."""
 MAXIMA = tuple(f"max_{metric}" for metric in PEAK_COLUMNS)
@@ -118,40 +132,6 @@ def until_now(record: Record, now_ms: int) -> Record:
     return replace(record, first_ms=min(record.first_ms, now_ms), last_ms=now_ms)
 
 
-def rows_of(record: Record) -> list[SqlRow]:
-    """Return the rows of a record. Raises ``ValueError`` for a value that no database can hold."""
-    match record:
-        case PodPeaks():
-            return [pod_row(record)]
-        case JobPeaks():
-            return [job_row(record)]
-        case NodePeaks():
-            return [node_row(record)]
-        case UsageHour():
-            return list(usage_rows(record))
-        case GpuEvent():
-            return list(event_rows(record))
-        case _:
-            return [insight_row(record)]
-
-
-def table_and_key(record: Record) -> tuple[str, str]:
-    """Return where the rows of a record that no database can hold would stand."""
-    match record:
-        case PodPeaks():
-            return POD_TABLE, record.pod.uid
-        case JobPeaks():
-            return JOB_TABLE, record.job.uid
-        case NodePeaks():
-            return NODE_TABLE, record.node
-        case UsageHour():
-            return HOUR_TABLE, record.node
-        case GpuEvent():
-            return EVENT_TABLE, record.gpu
-        case _:
-            return INSIGHT_TABLE, record.insight.subject.key
-
-
 def usage_rows(record: UsageHour) -> Iterator[SqlRow]:
     """Yield a row for each pod on each GPU, and for each pod's CPU and memory, whose ``gpu`` is empty. What
     no pod had has an empty ``pod_uid``."""
@@ -160,13 +140,8 @@ def usage_rows(record: UsageHour) -> Iterator[SqlRow]:
     for gpu in record.gpus:
         yield SqlRow(HOUR_TABLE, head | {
             "pod_uid": gpu.pod_uid or "", "gpu": gpu.gpu, "gpu_model": gpu.model,
-            "attribution": gpu.attribution, "gpu_s": float(gpu.gpu_s),
-            "gpu_known_s": float(gpu.known_s), "gpu_busy_s": float(gpu.busy_s),
-            "gpu_sm_s": _float(gpu.sm_s), "gpu_sm_known_s": _float(gpu.sm_known_s),
-            "gpu_tensor_s": _float(gpu.tensor_s), "gpu_tensor_known_s": _float(gpu.tensor_known_s),
-            "gpu_working_s": _float(gpu.working_s), "gpu_working_known_s": _float(gpu.working_known_s),
-            "gpu_untouched_s": _float(gpu.untouched_s),
-            "energy_j": _float(gpu.energy_j),
+            "attribution": gpu.attribution, "gpu_s": float(gpu.gpu_s), "energy_j": _float(gpu.energy_j),
+            **{f"gpu_{name}": _float(getattr(gpu, name)) for name in _OF_GPU},
         })  # fmt: skip
     for pod in record.pods:
         yield SqlRow(HOUR_TABLE, head | {
@@ -314,3 +289,30 @@ def _row(
         values[f"{figure}_{metric}"] = _float(getattr(metrics.get(metric), figure, None))
     values["record"] = encode(record).decode()
     return SqlRow(table, values)
+
+
+_Rows = Callable[[Any], Iterable[SqlRow]]
+_OF_RECORDS: dict[type[Any], tuple[_Rows, str, Callable[[Any], str]]] = {
+    PodPeaks: (lambda record: [pod_row(record)], POD_TABLE, lambda record: record.pod.uid),
+    JobPeaks: (lambda record: [job_row(record)], JOB_TABLE, lambda record: record.job.uid),
+    NodePeaks: (lambda record: [node_row(record)], NODE_TABLE, lambda record: record.node),
+    UsageHour: (usage_rows, HOUR_TABLE, lambda record: record.node),
+    GpuEvent: (event_rows, EVENT_TABLE, lambda record: record.gpu),
+    **dict.fromkeys(
+        (PodInsight, JobInsight),
+        (lambda record: [insight_row(record)], INSIGHT_TABLE, lambda record: record.insight.subject.key),
+    ),
+}
+"""How rows are made of a record, of which table, and the key that a person knows it by."""
+
+
+def rows_of(record: Record) -> list[SqlRow]:
+    """Return the rows of a record. Raises ``ValueError`` for a value that no database can hold."""
+    rows, _, _ = _OF_RECORDS[type(record)]
+    return list(rows(record))
+
+
+def table_and_key(record: Record) -> tuple[str, str]:
+    """Return where the rows of a record that no database can hold would stand."""
+    _, table, key = _OF_RECORDS[type(record)]
+    return table, key(record)

@@ -16,17 +16,23 @@ def parse_records_url(text: str) -> URL:
     itself."""
     try:
         url = make_url(text)
-    except (ArgumentError, ValueError):  # not chained: the message may hold the URL and its password
+    except (ArgumentError, ValueError):  # not told: the message may hold the URL and its password
+        url = None
+    if url is None or "@" in (url.host or ""):  # what is before that @ is of the password, and would be shown
         raise DutycycleError(
             "DUTYCYCLE_RECORDS is no SQLAlchemy URL: expected sqlite:///path/records.db or "
-            "postgresql+psycopg://user:password@host/database (special characters percent-encoded)"
-        ) from None
+            "postgresql+psycopg://user:password@host/database (special characters percent-encoded; several "
+            "hosts as ?host=a:5432&host=b:5432)"
+        )
     backend = url.get_backend_name()
     if backend == "sqlite":
         if not url.database or url.database == ":memory:":
             raise DutycycleError(
                 "DUTYCYCLE_RECORDS: records in memory could not be read by anyone: give sqlite:///path/records.db"
             )
+        if url.database.startswith("~"):
+            why = "begins with ~, which only a shell knows: give the whole path"
+            raise DutycycleError(f"DUTYCYCLE_RECORDS: {url.database} {why}")
         return url.set(drivername="sqlite+pysqlite")
     if backend == "postgresql":
         if find_spec("psycopg") is None:

@@ -11,7 +11,6 @@ from sqlalchemy import (
     Connection,
     FromClause,
     Text,
-    and_,
     case,
     cast,
     column,
@@ -25,7 +24,7 @@ from sqlalchemy import (
 
 from dutycycle.contract.units import unix_ms
 from sinks.records.query import check_name, check_namespace, may_be_seen, reading
-from sinks.records.rows import DAY_MS, POD_TABLE, moment
+from sinks.records.rows import DAY_MS, POD_TABLE, PRICED, moment
 from sinks.records.tables.columns import Document, UtcTime
 from sinks.records.tables.schema import TABLES, rolled_up, usage_hours
 from sinks.records.tables.views import DAY_OF_HOUR, SUMS, WEEK_OF_HOUR
@@ -42,13 +41,14 @@ _usage = table(
     column("pod", Text), column("job", Text), column("node", Text), column("gpu", Text),
     column("gpu_model", Text), *(column(name) for name in SUMS),
 )  # fmt: skip
-USAGE_SUMS = (
-    *SUMS, "gpu_idle_cost", "gpu_priced_s", "energy_priced_s", "energy_known_s", "energy_known_j",
-)  # fmt: skip
-"""What is added up. ``gpu_idle_cost``: of the cost of GPU hours the part that was known to be idle.
-``gpu_priced_s``: the GPU time that has a price, ``energy_priced_s``: that whose energy has one.
-``energy_known_s``: the GPU time of which the energy is known, ``energy_known_j``: that energy, without what
-GPUs that a pod had took in a gap."""
+USAGE_SUMS = (*SUMS, "gpu_idle_cost")
+"""What is added up. ``gpu_idle_cost``: of the cost of GPU hours the part that was known to be idle."""
+_KNOWN_TIME = {
+    "energy_j": ("energy_known_s",),
+    "cost": tuple(PRICED),
+    "gpu_idle_cost": ("gpu_priced_s",),
+}
+"""Names the columns of GPU time that a figure is of."""
 _NEGLIGIBLE = 0.005
 """Of GPU time: a counter tells nothing of a GPU's first tick."""
 _OF_PODS = {"namespace": "namespace", "job": "job", "pod": "pod"}
@@ -135,8 +135,6 @@ def usage(url: str, query: UsageQuery) -> list[Mapping[str, Any]]:
         groups = [_group(name, connection.dialect.name, query.namespaces) for name in query.by]
         sums = [func.sum(_usage.c[name]).label(name) for name in SUMS]
         sums.append(func.sum(cost_of_idle(_usage, _usage.c.gpu_idle_s)).label("gpu_idle_cost"))
-        of_time = priced_time(_usage.c) | energy_of_time(_usage.c)
-        sums += [func.sum(of).label(name) for name, of in of_time.items()]
         named = [group.label(f"by_{at}") for at, group in enumerate(groups)]
         days_end, start_ms = connection.scalar(select(rolled_up.c.until)), query.start_ms
         if days_end is not None and start_ms < unix_ms(days_end):
@@ -174,28 +172,11 @@ def cost_of_idle(used: FromClause, idle_s: ColumnElement[Any]) -> ColumnElement[
     return used.c.gpu_cost * idle_s / func.nullif(used.c.gpu_s, 0.0)
 
 
-def energy_of_time(used: Any) -> dict[str, ColumnElement[Any]]:
-    """Return the time of a row of the ledger of which the energy is known, and that energy; NULL of a row
-    without such time."""
-    is_known = and_(used.gpu_s > 0, used.energy_j.is_not(None))
-    return {"energy_known_s": case((is_known, used.gpu_s)), "energy_known_j": case((is_known, used.energy_j))}
-
-
-def priced_time(used: Any) -> dict[str, ColumnElement[Any]]:
-    """Return the GPU time of a row of the ledger that has a price, and that whose energy has one; NULL of a
-    row without."""
-    return {
-        f"{what}_priced_s": case((used[f"{what}_cost"].is_not(None), used.gpu_s))
-        for what in ("gpu", "energy")
-    }
-
-
 def is_part(row: Mapping[str, Any], name: str) -> bool:
-    """Tell whether ``energy_j`` or ``cost`` of a row is that of a part of its GPU time alone: of the rest no
-    energy is known, or it has no price."""
-    known = ("energy_known_s",) if name == "energy_j" else ("gpu_priced_s", "energy_priced_s")
+    """Tell whether a figure of a row, one of ``_KNOWN_TIME``, is that of a part of its GPU time alone: of the
+    rest no energy is known, or it has no price."""
     gpu_s = row["gpu_s"] or 0.0
-    return any(0 < (row[of] or 0.0) < (1 - _NEGLIGIBLE) * gpu_s for of in known)
+    return any(0 < (row[of] or 0.0) < (1 - _NEGLIGIBLE) * gpu_s for of in _KNOWN_TIME[name])
 
 
 def group_text(name: str, value: Any) -> str:

@@ -5,44 +5,17 @@ arrived, its records are removed, and only if all records that made its state ar
 ever be read again, into an operator that begins with nothing.
 """
 
-from collections.abc import Collection, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Collection, Mapping
 
 from dutycycle.contract.log import ConsumerRecord, TopicPartition
 from streams.operators.base import Stage
 from streams.runtime.port import StreamsPort
 from streams.state.codec import is_needed, pieces_of
 from streams.state.partition_clock import PartitionClock
-from streams.state.record import (
-    Record,
-    clock_key,
-    header_of,
-    name_of,
-    offset_of,
-    partition_of,
-    piece_of,
-)
+from streams.state.record import Write, clock_key, header_of, name_of, offset_of, partition_of, piece_of
 
 AT_ONCE = 1_000
 """At most so many keys leave in one checkpoint, which would take long else; the others leave in the next."""
-
-
-class Tombstones(NamedTuple):
-    """Lists records to be removed in order from a partition of the changelog, up to ``offset`` or any.
-
-    The head goes first: what is left of the pieces by a crash is found, and removed, the next time.
-    """
-
-    partition: int
-    offset: int | None
-    keys: list[bytes]
-
-
-class EvictedKey(NamedTuple):
-    """Names a key that was idle, and is to be forgotten."""
-
-    key: str
-    removal: Tombstones
 
 
 class Eviction:
@@ -75,18 +48,11 @@ class Eviction:
         clock.observe(record.offset, record.ts_ms)
         return clock.now_ms
 
-    def stored_to(self, partition: int) -> int | None:
-        """Return the last record that a partition's stored states have seen; None if no clock says so."""
-        if self._stage.evict_ms is None:
-            return None
-        offset = offset_of(self._port.load(self._stage.name, clock_key(partition)))
-        return None if offset < 0 else offset
-
-    def clocks(self, partitions: Collection[int]) -> list[tuple[int, Record]]:
+    def clocks(self, partitions: Collection[int]) -> list[Write]:
         """Return the clocks of some partitions, to be stored once the states that they belong to are."""
         topic_id = self._port.topic_id(self._stage.source)
         return [
-            (partition, self._clocks[partition].stored(partition, topic_id))
+            Write(*self._clocks[partition].stored(partition, topic_id))
             for partition in partitions
             if partition in self._clocks
         ]
@@ -98,43 +64,47 @@ class Eviction:
 
     def due(
         self, heads: Mapping[bytes, bytes], partitions: Collection[int]
-    ) -> tuple[list[EvictedKey], list[Tombstones]]:
-        """Return of some partitions the keys that are idle, and pieces of states that nothing needs once
-        ``heads`` are stored, by key. ``heads`` are of all keys of these partitions that changed."""
+    ) -> tuple[dict[tuple[int, str], list[Write]], list[Write]]:
+        """Return of some partitions the keys that are idle, by partition and name, each with its tombstones;
+        and those of pieces that no state needs once ``heads`` are stored, by key. ``heads`` are of all keys
+        of these partitions that changed."""
         clocks = {partition: clock for partition, clock in self._clocks.items() if partition in partitions}
         if all(clock.now_ms < self._next_ms.get(partition, 0) for partition, clock in clocks.items()):
-            return [], []
+            return {}, []
         # Whichever is due, all are looked at: the states of all partitions lie in one place.
         self._next_ms |= {
             partition: clock.now_ms + self._stage.stride_ms for partition, clock in clocks.items()
         }
-        evicted: list[EvictedKey] = []
-        pieces: list[Tombstones] = []
+        evicted: dict[tuple[int, str], list[Write]] = {}
+        pieces: list[Write] = []
         for key, value in list(self._port.states(self._stage.name)):
             if (clock := clocks.get(partition_of(key))) is None or len(evicted) + len(pieces) >= AT_ONCE:
                 continue
             name = name_of(key)
             if name is not None and key not in heads:
-                evicted += self._if_idle(key, name, value, clock)
+                if removal := self._if_idle(key, value, clock):
+                    evicted[partition_of(key), name] = removal
             elif (piece := piece_of(key)) is not None:
                 head = heads.get(piece.head) or self._port.load(self._stage.name, piece.head)
                 if not is_needed(piece, head):
-                    pieces.append(Tombstones(partition_of(key), offset_of(value), [key]))
+                    pieces.append(Write(key, None, offset_of(value)))
         if len(evicted) + len(pieces) >= AT_ONCE:
             for partition in clocks:
                 self._next_ms.pop(partition, None)
         return evicted, pieces
 
-    def _if_idle(self, key: bytes, name: str, value: bytes, clock: PartitionClock) -> Iterator[EvictedKey]:
+    def _if_idle(self, key: bytes, value: bytes, clock: PartitionClock) -> list[Write]:
+        """Return what removes an idle state whose records are all committed; else nothing. The head goes
+        first: what is left of the pieces by a crash is found, and removed, the next time."""
         header, partition = header_of(value), partition_of(key)
         seen_ms, offset = (0, -1) if header is None else (header.seen_ms, header.offset)
         if not self._stage.is_idle(seen_ms, clock.now_ms):
-            return
+            return []
         if offset >= self._port.committed(TopicPartition(self._stage.source, partition)):
             self._next_ms.pop(partition, None)  # not yet: look again at the next commit
-            return
-        keys = [key, *pieces_of(key, lambda piece_key: self._port.load(self._stage.name, piece_key))]
-        yield EvictedKey(name, Tombstones(partition, offset, keys))
+            return []
+        pieces = pieces_of(key, lambda piece_key: self._port.load(self._stage.name, piece_key))
+        return [Write(gone, None, offset) for gone in (key, *pieces)]
 
     def forget(self) -> None:
         """Forget all clocks: the partitions were handed over, or assigned anew."""

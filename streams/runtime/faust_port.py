@@ -13,8 +13,8 @@ from dutycycle.kafka.faust.offsets import ends
 from dutycycle.kafka.faust.port import FaustPort
 from streams.names import changelog_name
 from streams.state.fencing import ChangelogFence
-from streams.state.record import clock_key, offset_of, partition_of, tombstone_headers
-from streams.state.recovery import ChangelogReducer, Rewrite
+from streams.state.record import Write, clock_key, offset_of, partition_of, tombstone_headers
+from streams.state.recovery import ChangelogReducer
 
 
 class StateTable(faust.Table[bytes, bytes]):
@@ -34,7 +34,7 @@ class StateTable(faust.Table[bytes, bytes]):
             message = event.message
             self.fence.read(message.partition, message.offset)
             for key, value in self.reducer.read(message.key or b"", message.value, message.headers or []):
-                self.mirror(message.partition, key, value)
+                self.mirror(key, value)
 
     def stored(self, key: bytes) -> bytes | None:
         """Return the value of ``key`` that the changelog is known to hold."""
@@ -42,7 +42,7 @@ class StateTable(faust.Table[bytes, bytes]):
         value: bytes | None = store.data.get(key)
         return value
 
-    def mirror(self, partition: int, key: bytes, value: bytes | None) -> None:
+    def mirror(self, key: bytes, value: bytes | None) -> None:
         """Note what was written to the changelog; None is a tombstone."""
         store: Any = self.data
         if value is None:
@@ -50,7 +50,7 @@ class StateTable(faust.Table[bytes, bytes]):
             store._key_partition.pop(key, None)
         else:
             store.data[key] = value
-            store._key_partition[key] = partition
+            store._key_partition[key] = partition_of(key)
 
     def seen_to(self, partition: int) -> int:
         """Return the offset after the last record of the source that a partition's states have seen; 0 for
@@ -64,7 +64,7 @@ class StateTable(faust.Table[bytes, bytes]):
     def discard(self, partition: int) -> None:
         """Forget the states of a partition, which are of another log than the one that it has now."""
         for key in self.reducer.discard(partition):
-            self.mirror(partition, key, None)
+            self.mirror(key, None)
 
     def everything(self) -> Iterable[tuple[bytes, bytes]]:
         """Return all keys and values that the changelog is known to hold."""
@@ -108,19 +108,14 @@ class FaustStreamsPort(FaustPort):
         )
         return await super().post(out) if sent is None else sent
 
-    async def save(self, stage: str, partition: int, key: bytes, value: bytes) -> "Future[object]":
+    async def write(self, stage: str, write: Write) -> "Future[object]":
         return await self._app.exact_producer.post(
-            changelog_name(self._settings, stage), key, value, ts_ms=None, partition=partition, urgent=True
-        )
-
-    async def drop(self, stage: str, partition: int, key: bytes, offset: int | None) -> "Future[object]":
-        return await self._app.exact_producer.post(
-            changelog_name(self._settings, stage), key, None, ts_ms=None, partition=partition,
-            headers=tombstone_headers(offset), urgent=True,
+            changelog_name(self._settings, stage), write.key, write.value, ts_ms=None,
+            partition=partition_of(write.key), headers=tombstone_headers(write.offset), urgent=True,
         )  # fmt: skip
 
-    def wrote(self, stage: str, partition: int, answer: Any) -> bool:
-        return self._tables[stage].fence.wrote(partition, answer.offset)
+    def wrote(self, stage: str, key: bytes, answer: Any) -> bool:
+        return self._tables[stage].fence.wrote(partition_of(key), answer.offset)
 
     async def is_sole_writer(self, stage: str) -> bool | None:
         if stage not in self._tables:
@@ -136,7 +131,7 @@ class FaustStreamsPort(FaustPort):
         name = changelog_name(self._settings, stage)
         return {tp.partition for tp in self._app.consumer.assignment() if tp.topic == name}
 
-    def outdated(self, stage: str) -> list[Rewrite]:
+    def outdated(self, stage: str) -> list[Write]:
         if stage not in self._tables:
             return []  # it keeps no state
         return self._tables[stage].reducer.outdated(self._assigned(stage))
@@ -145,8 +140,8 @@ class FaustStreamsPort(FaustPort):
         if stage in self._tables:
             self._tables[stage].reducer.rewritten()
 
-    def mirror(self, stage: str, partition: int, key: bytes, value: bytes | None) -> None:
-        self._tables[stage].mirror(partition, key, value)
+    def mirror(self, stage: str, key: bytes, value: bytes | None) -> None:
+        self._tables[stage].mirror(key, value)
 
     def load(self, stage: str, key: bytes) -> bytes | None:
         return self._tables[stage].stored(key)

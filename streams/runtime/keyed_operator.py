@@ -44,7 +44,7 @@ class KeyedOperator:
         """Holds the records since the last stored state, packed. As objects of their own, which come and go
         among those of the states, they left holes that Python's allocator does not give back."""
         self._recent_count = 0
-        self.partition = partition
+        self._partition = partition
         self.offset = -1
         self.seen_ms: int | None = None
         self._operator = self._resume()
@@ -134,7 +134,7 @@ class KeyedOperator:
         sent already."""
         self.seen_ms = None
         self._operator = self._resume()
-        recent = self._packer.unpack(self._recent, self._stage.source, self.partition, self._key)
+        recent = self._packer.unpack(self._recent, self._stage.source, self._partition, self._key)
         for record, now_ms in recent:
             try:
                 self._applied(record, now_ms)

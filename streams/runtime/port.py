@@ -7,7 +7,7 @@ from typing import Protocol
 
 from dutycycle.contract.log import ProducerRecord, TopicPartition
 from dutycycle.kafka.faust.port import WorkerPort
-from streams.state.recovery import Rewrite
+from streams.state.record import Write
 
 
 class StreamsPort(WorkerPort, Protocol):
@@ -17,12 +17,12 @@ class StreamsPort(WorkerPort, Protocol):
         """Send as ``WorkerPort.post``. The answer may be that of many records: it is not to be cancelled."""
         ...
 
-    async def save(self, stage: str, partition: int, key: bytes, value: bytes) -> "Future[object]":
+    async def write(self, stage: str, write: Write) -> "Future[object]":
         """Put a record of a stage's changelog in line; the answer is awaited for its arrival."""
         ...
 
-    def wrote(self, stage: str, partition: int, answer: object) -> bool:
-        """Hear the answer to a ``save`` or ``drop``, in order; False if somebody else wrote before it."""
+    def wrote(self, stage: str, key: bytes, answer: object) -> bool:
+        """Hear the answer to the ``write`` of ``key``, in order; False if somebody else wrote before it."""
         ...
 
     async def is_sole_writer(self, stage: str) -> bool | None:
@@ -32,7 +32,7 @@ class StreamsPort(WorkerPort, Protocol):
         """
         ...
 
-    def outdated(self, stage: str) -> list[Rewrite]:
+    def outdated(self, stage: str) -> list[Write]:
         """Return recovered records that count although an older one was written after them. Pieces first."""
         ...
 
@@ -40,11 +40,7 @@ class StreamsPort(WorkerPort, Protocol):
         """Note that all that was outdated is written anew."""
         ...
 
-    async def drop(self, stage: str, partition: int, key: bytes, offset: int | None) -> "Future[object]":
-        """Put a tombstone in line, which removes values up to ``offset``, or any; the answer is awaited."""
-        ...
-
-    def mirror(self, stage: str, partition: int, key: bytes, value: bytes | None) -> None:
+    def mirror(self, stage: str, key: bytes, value: bytes | None) -> None:
         """Note what the changelog holds now, so that ``load`` finds it; None after a tombstone."""
         ...
 

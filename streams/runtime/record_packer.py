@@ -22,10 +22,13 @@ class RecordPacker:
     def __init__(self) -> None:
         self._compressor: zstandard.ZstdCompressor | None = None
         self._decompressor = zstandard.ZstdDecompressor()
+        self.packed_bytes = 0
+        """Counts what all records took so far."""
 
     def pack(self, record: ConsumerRecord, now_ms: int) -> bytes:
         """Return offset, time and value of a record, and what its partition's clock said."""
         if record.value is None:
+            self.packed_bytes += _HEAD.size
             return _HEAD.pack(record.offset, record.ts_ms, now_ms, 0)
         if self._compressor is None:
             first = record.value[:_MOST_BYTES]
@@ -34,6 +37,7 @@ class RecordPacker:
             self._compressor = zstandard.ZstdCompressor(compression_params=_QUICK, dict_data=like)
             self._decompressor = zstandard.ZstdDecompressor(dict_data=like)
         body = self._compressor.compress(record.value)
+        self.packed_bytes += _HEAD.size + len(body)
         return _HEAD.pack(record.offset, record.ts_ms, now_ms, len(body)) + body
 
     def unpack(

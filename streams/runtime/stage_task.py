@@ -19,13 +19,12 @@ from dutycycle.telemetry.events import DEAD_LETTER, SAMPLE_DUPLICATE, Telemetry
 from streams.operators.base import CountedEvent, Emission, Stage
 from streams.runtime.dead_letters import check_key_and_size, dead_letter
 from streams.runtime.events import STATE_EVICTED, STATE_LARGE, STATE_RESET, STATE_REWRITTEN, count_events
-from streams.runtime.eviction import Eviction, Tombstones
+from streams.runtime.eviction import Eviction
 from streams.runtime.keyed_operator import KeyedOperator, OperatorFailedError
 from streams.runtime.port import StreamsPort
 from streams.runtime.record_packer import RecordPacker
 from streams.state.codec import Packed
-from streams.state.record import Record
-from streams.state.recovery import Rewrite
+from streams.state.record import Write, clock_key, offset_of, partition_of
 
 MAX_RESIDENT = 20_000
 """How many operators without recent records stay in memory; the others are read back when one comes."""
@@ -57,17 +56,17 @@ class Checkpoint:
 
     partitions: Collection[int]
     keys: list[_Key]
-    rewrites: list[Rewrite]
+    rewrites: list[Write]
     """Records that count, and over which a worker that was replaced has written older ones."""
-    clocks: list[tuple[int, Record]]
-    """By partition, when it began. After the states: a clock on the broker says that all states before it are
+    clocks: list[Write]
+    """As they were when it began. After the states: a clock on the broker says that all states before it are
     there."""
     writes: list[StateWrite] = field(default_factory=list)
     """Holds states that were made and are not on the broker yet, of ``waiting_bytes``."""
     waiting_bytes: int = 0
     heads: dict[bytes, bytes] = field(default_factory=dict)
     """Holds those of all its states, by key, on the broker or not."""
-    gone: list[Tombstones] = field(default_factory=list)
+    gone: list[Write] = field(default_factory=list)
     evicted: int = 0
     done: dict[int, int] = field(default_factory=dict)
 
@@ -96,7 +95,7 @@ class StageTask:
         self._done: dict[int, int] = {}
         self._eviction = Eviction(stage, port)
         self._packer = RecordPacker()
-        self._rewrites: list[Rewrite] = []
+        self._rewrites: list[Write] = []
         self.processed = 0
         """Counts the records, whatever became of them."""
         self.used = 0
@@ -108,6 +107,11 @@ class StageTask:
     def resident(self) -> int:
         """Return how many keys have their operator in memory."""
         return len(self._operators)
+
+    @property
+    def packed_bytes(self) -> int:
+        """Return how many bytes all records took so far that were kept for a rebuild."""
+        return self._packer.packed_bytes
 
     def _source(self, partition: int) -> TopicPartition:
         return TopicPartition(self.stage.source, partition)
@@ -149,9 +153,12 @@ class StageTask:
         return [dead_letter(record, reason, detail, prefix=self._prefix)]
 
     def is_behind_commit(self, partition: int) -> bool:
-        """Tell whether more is committed of a partition than its stored states have seen."""
-        begins, seen = self._port.begins_at(self._source(partition)), self._eviction.stored_to(partition)
-        return begins is not None and seen is not None and begins > seen + 1
+        """Tell whether more is committed of a partition than its stored states have seen, if a clock says
+        that."""
+        begins = self._port.begins_at(self._source(partition))
+        if begins is None or self.stage.evict_ms is None:
+            return False
+        return 0 <= offset_of(self._port.load(self.stage.name, clock_key(partition))) < begins - 1
 
     def _operator(self, key: _Key) -> KeyedOperator:
         return KeyedOperator(
@@ -177,7 +184,7 @@ class StageTask:
 
     def pending(self) -> dict[int, int]:
         """Return partitions that a checkpoint may find something in, and how many of their keys changed."""
-        rewritten = (rewrite.partition for rewrite in self._rewrites)
+        rewritten = (partition_of(rewrite.key) for rewrite in self._rewrites)
         counts = dict.fromkeys((*self._eviction.partitions, *self._done, *rewritten), 0)
         for partition, _ in self._changed:
             counts[partition] = counts.get(partition, 0) + 1
@@ -208,16 +215,16 @@ class StageTask:
         """Let what is idle leave with a checkpoint that has all states; the last outputs of these keys."""
         evicted, checkpoint.gone = self._eviction.due(checkpoint.heads, checkpoint.partitions)
         outs: list[ProducerRecord] = []
-        for evicted_key in evicted:
-            if (key := (evicted_key.removal.partition, evicted_key.key)) in self._changed:
+        for key, removal in evicted.items():
+            if key in self._changed:
                 continue  # it came back since the checkpoint began
-            checkpoint.gone.append(evicted_key.removal)
+            checkpoint.gone += removal
             checkpoint.evicted += 1
             try:
                 # A record that comes before the key has left begins it anew.
                 operator = self._operators.pop(key, None) or self._operator(key)
             except Exception as error:  # noqa: BLE001 - one key's operator is broken: the other keys go on
-                self._reset(f"{evicted_key.key}: cannot be closed: {type(error).__name__}: {error}")
+                self._reset(f"{key[1]}: cannot be closed: {type(error).__name__}: {error}")
                 continue
             outs += self._count_events(operator.close())
         return outs
@@ -226,7 +233,7 @@ class StageTask:
         """Mirror the states that a checkpoint has had so far, and which are on the broker now."""
         for operator, covers, packed in checkpoint.writes:
             for key, value in (*packed.pieces, packed.head):
-                self._port.mirror(self.stage.name, operator.partition, key, value)
+                self._port.mirror(self.stage.name, key, value)
             if packed.pieces:
                 self._telemetry.emit(STATE_LARGE, f"{len(packed.pieces)} pieces", stage=self.stage.name)
             operator.stored(covers)
@@ -239,23 +246,17 @@ class StageTask:
 
     def checkpoint_done(self, checkpoint: Checkpoint) -> None:
         """Mirror what else of a checkpoint is on the broker, and acknowledge the offsets."""
-        for partition, (key, value) in checkpoint.clocks:
-            self._port.mirror(self.stage.name, partition, key, value)
-        for partition, _, keys in checkpoint.gone:
-            for key in keys:
-                self._port.mirror(self.stage.name, partition, key, None)
+        for write in (*checkpoint.clocks, *checkpoint.gone):
+            self._port.mirror(self.stage.name, write.key, write.value)
         if checkpoint.evicted:
             self._telemetry.emit(STATE_EVICTED, count=checkpoint.evicted, stage=self.stage.name)
         for partition, offset in checkpoint.done.items():
             self._port.acknowledge(self._source(partition), offset)
-        self._trim_resident()
-
-    def _trim_resident(self) -> None:
         too_many = len(self._operators) - self._max_resident
         if too_many > 0:
-            unchanged = [key for key in self._operators if key not in self._changed]
-            for key in unchanged[:too_many]:
-                del self._operators[key]
+            unchanged = [resident for resident in self._operators if resident not in self._changed]
+            for resident in unchanged[:too_many]:
+                del self._operators[resident]
 
     def forget(self) -> None:
         """Forget all but what is stored: the partitions were handed over, or assigned anew."""

@@ -38,6 +38,15 @@ Headers = list[tuple[str, bytes]]
 """Headers of a Kafka record."""
 
 
+class Write(NamedTuple):
+    """Holds a record to be written to a changelog. ``value`` None is a tombstone, which removes what is no
+    newer than ``offset``, or whatever there is where that is None."""
+
+    key: bytes
+    value: bytes | None
+    offset: int | None = None
+
+
 class BodyKind(IntEnum):
     """Says what a value's body is. 2 and 3 were a head and a piece without a digest: damaged, by now."""
 
@@ -167,8 +176,8 @@ def named_pieces(key: bytes, value: bytes) -> list[bytes]:
 
 
 def tombstone_headers(offset: int | None) -> Headers:
-    """Return what a tombstone carries, as it has no value: the offset of the state that it removes; None:
-    any."""
+    """Return what a tombstone carries, as it has no value: the offset of the state that it removes; nothing
+    if it removes any."""
     return [] if offset is None else [(_OFFSET_NAME, b"%d" % offset)]
 
 

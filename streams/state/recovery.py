@@ -12,13 +12,13 @@ whole. Of two states of one offset in one slot the one counts that is whole firs
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable
-from typing import NamedTuple
 
 from streams.state.codec import Lookup
 from streams.state.record import (
     Headers,
     Piece,
     Version,
+    Write,
     clock_key,
     is_ours,
     name_of,
@@ -32,16 +32,6 @@ from streams.state.record import (
 
 Change = tuple[bytes, bytes | None]
 """A key, and the value that counts from now on; None: none."""
-
-
-class Rewrite(NamedTuple):
-    """Holds a record that counts although it is not the last one of its key; ``value`` None is a tombstone,
-    which removes what is no newer than ``offset``, or whatever there is where that is None."""
-
-    partition: int
-    key: bytes
-    value: bytes | None
-    offset: int | None
 
 
 class ChangelogReducer:
@@ -115,7 +105,7 @@ class ChangelogReducer:
         self._discarded |= keys
         return keys
 
-    def outdated(self, partitions: Collection[int]) -> list[Rewrite]:
+    def outdated(self, partitions: Collection[int]) -> list[Write]:
         """Return what counts and is not the last record of its key, pieces first and clocks last, which say
         that there is a state; other partitions are forgotten."""
         self._last = {key: last for key, last in self._last.items() if partition_of(key) in partitions}
@@ -123,16 +113,13 @@ class ChangelogReducer:
         for key, last in self._last.items():
             value = self._stored(key)
             if key in self._discarded:
-                rewrites.append(Rewrite(partition_of(key), key, None, None))
+                rewrites.append(Write(key, None))
             elif version_of(value) != last:
-                upto = max(last[0], self._removed.get(key, -1)) if value is None else offset_of(value)
-                rewrites.append(Rewrite(partition_of(key), key, value, upto))
+                upto = max(last[0], self._removed.get(key, -1)) if value is None else None
+                rewrites.append(Write(key, value, upto))
         return sorted(
             rewrites,
-            key=lambda rewrite: (
-                piece_of(rewrite.key) is None,
-                rewrite.key == clock_key(rewrite.partition),
-            ),
+            key=lambda write: (piece_of(write.key) is None, write.key == clock_key(partition_of(write.key))),
         )
 
     def rewritten(self) -> None:

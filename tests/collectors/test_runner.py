@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.base import Collector, Outgoing, Tick
+from collectors.base import Collector, Tick
 from collectors.runner import TURN_S, CollectorThread, MachineClock, Runner, TickSchedule
+from dutycycle.contract.log import ProducerRecord
 from dutycycle.telemetry.events import COLLECTOR_FAILED, TICK_LATE, Telemetry
 from tests.support.waiting import until
 
@@ -90,10 +91,10 @@ class Scripted:
         self.hangs = hangs
         self.closed = 0
 
-    def collect(self, tick: Tick) -> Sequence[Outgoing]:
+    def collect(self, tick: Tick) -> Sequence[ProducerRecord]:
         if tick.seq in self.fails:
             raise OSError(f"cannot read {tick.seq}")
-        return [Outgoing(topic=self.name, key=tick.node, payload=b"", ts_ms=tick.ts_ms)]
+        return [ProducerRecord(topic=self.name, key=tick.node, value=b"", ts_ms=tick.ts_ms)]
 
     def close(self) -> None:
         self.closed += 1
@@ -131,8 +132,8 @@ class InlineThread(CollectorThread):
 
 async def run(
     clock: VirtualClock, *collectors: Scripted, interval_s: float = 1.0
-) -> tuple[list[Outgoing], Telemetry, Runner]:
-    published: list[Outgoing] = []
+) -> tuple[list[ProducerRecord], Telemetry, Runner]:
+    published: list[ProducerRecord] = []
     telemetry = Telemetry("test")
     runner = Runner(
         collectors, published.extend, telemetry, node="a", interval_s=interval_s, clock=clock,
@@ -174,7 +175,7 @@ async def test_each_source_has_the_time_that_it_took_itself() -> None:
     clock = VirtualClock(2)
 
     class Taking(Scripted):
-        def collect(self, tick: Tick) -> Sequence[Outgoing]:
+        def collect(self, tick: Tick) -> Sequence[ProducerRecord]:
             clock.now_s += {"quick": 0.01, "slow": 0.03}[self.name]
             return super().collect(tick)
 
@@ -190,7 +191,7 @@ async def test_a_stall_leaves_ticks_out_and_the_rest_stays_on_the_grid() -> None
     ticks: list[Tick] = []
 
     class Watching(Scripted):
-        def collect(self, tick: Tick) -> Sequence[Outgoing]:
+        def collect(self, tick: Tick) -> Sequence[ProducerRecord]:
             ticks.append(tick)
             return []
 
@@ -239,7 +240,7 @@ async def test_a_hanging_collector_is_said_once_and_the_other_goes_on(
 
 
 async def test_what_comes_back_too_late_is_left_out_and_what_follows_is_taken() -> None:
-    clock, published = VirtualClock(12), list[Outgoing]()
+    clock, published = VirtualClock(12), list[ProducerRecord]()
     threads: list[InlineThread] = []
 
     def thread(collector: Collector, answer: Callable[[Any, Tick, Any], None]) -> InlineThread:
@@ -275,7 +276,7 @@ class Blocking(Scripted):
         self.go_on = threading.Event()
         self.threads: set[int] = set()
 
-    def collect(self, tick: Tick) -> Sequence[Outgoing]:
+    def collect(self, tick: Tick) -> Sequence[ProducerRecord]:
         self.threads.add(threading.get_ident())
         self.go_on.wait(60)
         return super().collect(tick)
@@ -286,7 +287,7 @@ class Blocking(Scripted):
 
 
 async def test_real_threads_a_hanging_collector_holds_up_nothing() -> None:
-    published: list[Outgoing] = []
+    published: list[ProducerRecord] = []
     bad, good, stop = Blocking("bad"), Scripted("good"), asyncio.Event()
     telemetry = Telemetry("test")
     runner = Runner([bad, good], published.extend, telemetry, node="a", interval_s=0.05, bound_s=0.2)
@@ -306,7 +307,7 @@ async def test_a_thread_waits_for_the_one_before_it_and_not_for_ever() -> None:
     measured: list[str] = []
 
     class Noting(Scripted):
-        def collect(self, tick: Tick) -> Sequence[Outgoing]:
+        def collect(self, tick: Tick) -> Sequence[ProducerRecord]:
             measured.append(self.name)
             return super().collect(tick)
 
@@ -333,7 +334,7 @@ async def test_who_hangs_holds_up_the_others_in_one_tick_alone() -> None:
     took_s: list[float] = []
 
     class Timed(Scripted):
-        def collect(self, tick: Tick) -> Sequence[Outgoing]:
+        def collect(self, tick: Tick) -> Sequence[ProducerRecord]:
             took_s.append(time.monotonic() - tick.monotonic_s)
             return []
 
@@ -354,7 +355,7 @@ async def test_real_threads_measure_one_after_the_other() -> None:
     beside: list[tuple[str, ...]] = []
 
     class Slow(Scripted):
-        def collect(self, tick: Tick) -> Sequence[Outgoing]:
+        def collect(self, tick: Tick) -> Sequence[ProducerRecord]:
             measuring.append(self.name)
             time.sleep(TURN_S / 5)
             beside.append(tuple(measuring))
@@ -362,7 +363,7 @@ async def test_real_threads_measure_one_after_the_other() -> None:
             return super().collect(tick)
 
     stop = asyncio.Event()
-    published: list[Outgoing] = []
+    published: list[ProducerRecord] = []
     names = ["x", "y", "z"]
     runner = Runner(
         [Slow(name) for name in names], published.extend, Telemetry("test"), node="a", interval_s=0.2

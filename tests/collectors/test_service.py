@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base import Outgoing
 from collectors.publish.spool import SpoolBusyError
 from collectors.service import collectors, open_spool
+from dutycycle.contract.log import ProducerRecord
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.load import load as load_settings
 from dutycycle.telemetry.events import SPOOL_DROPPED, Telemetry
@@ -67,7 +67,7 @@ def test_a_nodes_collector_loads_only_what_it_uses() -> None:
 def test_a_second_collector_of_a_node_is_refused_until_the_first_is_gone(tmp_path: Path, broker: str) -> None:
     environ = {"XDG_STATE_HOME": str(tmp_path)}
     with open_spool(load(node="n", broker="kafka://localhost:9092"), Telemetry("test"), environ) as one:
-        one.append([Outgoing(topic="pods", key="a", payload=b"left", ts_ms=1)])
+        one.append([ProducerRecord(topic="pods", key="a", value=b"left", ts_ms=1)])
         with pytest.raises(
             SpoolBusyError, match=rf"{tmp_path}/dutycycle/spool/n is in use .*DUTYCYCLE_SPOOL"
         ):
@@ -83,7 +83,7 @@ def test_records_for_topics_of_another_prefix_are_left_alone(tmp_path: Path) -> 
     environ = {"XDG_STATE_HOME": str(tmp_path)}
     staging = load(node="n", topic_prefix="staging.", broker="kafka://k:9092")
     with open_spool(staging, Telemetry("test"), environ) as one:
-        one.append([Outgoing(topic="pods", key="a", payload=b"left", ts_ms=1)])
+        one.append([ProducerRecord(topic="pods", key="a", value=b"left", ts_ms=1)])
     for other in (load(node="n", topic_prefix="prod."), load(node="n")):
         with open_spool(other, Telemetry("test"), environ) as one:
             assert len(one) == 0

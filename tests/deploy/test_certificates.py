@@ -37,19 +37,18 @@ OWN: Object = {part: {"enabled": True, "tls": {"existingSecret": "own"}} for par
 OWN["extender"]["tls"]["clientCaSecret"] = "own-clients"
 
 
-@pytest.mark.parametrize("part", PARTS)
-def test_what_would_be_another_one_at_each_render_is_not_rendered(part: str) -> None:
-    done = helm("template", "d", str(CHART), values={part: {"enabled": True}})
+@pytest.mark.parametrize(
+    ("part", "values", "says"),
+    [*((part, {}, (f"{part}.tls: ", f"{part}.tls.existingSecret", "certManager.enabled")) for part in PARTS),
+     ("extender", {"tls": {"existingSecret": "own"}},  # that of the scheduler
+      ("extender.tls.clientCaSecret", "extender.tls.clientAuth=false"))],
+)  # fmt: skip
+def test_what_would_be_another_one_at_each_render_is_not_rendered(
+    part: str, values: Object, says: tuple[str, ...]
+) -> None:
+    done = helm("template", "d", str(CHART), values={part: {"enabled": True, **values}})
     assert done.returncode == 1
-    assert f"{part}.tls: " in done.stderr
-    assert all(way in done.stderr for way in (f"{part}.tls.existingSecret", "certManager.enabled"))
-
-
-def test_nor_is_a_certificate_of_the_scheduler() -> None:
-    values = {"extender": {"enabled": True, "tls": {"existingSecret": "own"}}}
-    done = helm("template", "d", str(CHART), values=values)
-    assert done.returncode == 1
-    assert all(f"extender.tls.{way}" in done.stderr for way in ("clientCaSecret", "clientAuth=false"))
+    assert all(text in done.stderr for text in says)
 
 
 @pytest.mark.parametrize(

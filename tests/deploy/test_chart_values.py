@@ -40,6 +40,7 @@ from tests.support.deploy.manifests import (
     render,
 )
 from tests.support.servers.kafka.certificates import make_certificate
+from tests.support.servers.kube.client import kubeconfig
 
 SCHEMA: Object = json.loads((CHART / "values.schema.json").read_text())
 DEFAULTS: Object = yaml.safe_load((CHART / "values.yaml").read_text())
@@ -122,10 +123,6 @@ ODD: dict[str, st.SearchStrategy[Any]] = {
     ),
 }  # fmt: skip
 """Of these the schema says too little to find what is odd about them."""
-KUBECONFIG = """\
-{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}],
- clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}], users: [{name: u, user: {token: t}}]}
-"""
 
 
 def leaves(schema: Object, defaults: Object, path: str = "") -> Iterator[tuple[str, Object]]:
@@ -192,7 +189,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("password", "secret", "token"):
         (folder / name).write_text("secret-of-many-letters")
     (folder / "url").write_text("postgresql+psycopg://dutycycle:secret@127.0.0.1:1/dutycycle")
-    (folder / "kubeconfig").write_text(KUBECONFIG)
+    kubeconfig(folder / "kubeconfig", "http://127.0.0.1:1")
     return folder
 
 

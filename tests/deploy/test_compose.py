@@ -3,6 +3,7 @@
 import asyncio
 import re
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,35 @@ def test_ours_run_with_few_rights(name: str) -> None:
     assert "user" not in service  # the image's own, which is not root
 
 
+Service = dict[str, Any]
+RULES: dict[str, Callable[[Service], bool]] = {
+    "it is not privileged": lambda service: not service.get("privileged") and "cap_add" not in service,
+    "its network is its own": lambda service: service.get("network_mode") is None,
+    "it does not have Docker's socket": lambda service: (
+        not any("docker.sock" in v for v in service.get("volumes", ()))
+    ),
+    "its ports are published on loopback alone": lambda service: all(
+        re.fullmatch(r"127\.0\.0\.1:\d+:\d+", port) for port in service.get("ports", ())
+    ),
+    "it says whether it is well": lambda service: (
+        service["healthcheck"]["test"][0] in {"CMD", "CMD-SHELL"}
+        and {"interval", "timeout", "retries", "start_period"} <= service["healthcheck"].keys()
+    ),
+    "it comes back": lambda service: service["restart"] == "unless-stopped",
+    "its log is bounded": lambda service: {"max-size", "max-file"} <= service["logging"]["options"].keys(),
+    "it waits for health where there is a check": lambda service: all(
+        wait["condition"] == "service_healthy" and "healthcheck" in SERVICES[other]
+        for other, wait in service.get("depends_on", {}).items()
+    ),
+}
+
+
+@each(SERVICES)
+@pytest.mark.parametrize("rule", RULES)
+def test_a_service_keeps_the_rules_of_all(name: str, rule: str) -> None:
+    assert RULES[rule](SERVICES[name])
+
+
 async def test_the_page_starts_and_asks_for_the_token_that_it_has_made(tmp_path: Path) -> None:
     """As in its container, but for the names of the others and the folder of its volume."""
     service, file = SERVICES["web"], tmp_path / "web-token"
@@ -118,15 +148,6 @@ async def _status(client: ClientSession, headers: dict[str, str]) -> int:
         return answer.status
 
 
-@each(SERVICES)
-def test_nothing_is_privileged(name: str) -> None:
-    service = SERVICES[name]
-    assert not service.get("privileged")
-    assert "cap_add" not in service
-    assert service.get("network_mode") is None
-    assert not any("docker.sock" in volume for volume in service.get("volumes", ()))
-
-
 def test_the_collector_sees_the_host_and_cannot_write_to_it() -> None:
     collector = SERVICES["collector"]
     root = collector["environment"]["DUTYCYCLE_HOST_ROOT"]
@@ -134,12 +155,6 @@ def test_the_collector_sees_the_host_and_cannot_write_to_it() -> None:
     assert {f"/proc:{root}/proc:ro", f"/sys:{root}/sys:ro"} <= set(collector["volumes"])
     spool_volume = collector["volumes"][-1].split(":")[1]
     assert Path(spool_volume) in Path(collector["environment"]["DUTYCYCLE_SPOOL"]).parents
-
-
-@each(SERVICES)
-def test_ports_are_published_on_loopback_alone(name: str) -> None:
-    for port in SERVICES[name].get("ports", ()):
-        assert re.fullmatch(r"127\.0\.0\.1:\d+:\d+", port), port
 
 
 @each(SERVERS)
@@ -167,26 +182,6 @@ def test_ours_are_asked_where_they_answer(name: str) -> None:
         assert job["dns_sd_configs"] == [{"names": [name], "type": "A", "port": PORTS[process]}]
     else:
         assert job["static_configs"] == [{"targets": [f"{name}:{PORTS[process]}"]}]
-
-
-@each(SERVICES)
-def test_a_service_says_whether_it_is_well(name: str) -> None:
-    health = SERVICES[name]["healthcheck"]
-    assert health["test"][0] in {"CMD", "CMD-SHELL"}
-    assert {"interval", "timeout", "retries", "start_period"} <= health.keys()
-
-
-@each(SERVICES)
-def test_it_comes_back_and_its_log_is_bounded(name: str) -> None:
-    assert SERVICES[name]["restart"] == "unless-stopped"
-    assert {"max-size", "max-file"} <= SERVICES[name]["logging"]["options"].keys()
-
-
-@each(SERVICES)
-def test_it_waits_for_health_only_where_there_is_a_check(name: str) -> None:
-    for other, wait in SERVICES[name].get("depends_on", {}).items():
-        assert wait["condition"] == "service_healthy"
-        assert "healthcheck" in SERVICES[other]
 
 
 def test_volumes_are_declared_and_bound_files_exist() -> None:

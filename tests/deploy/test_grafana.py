@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from enum import Enum
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -94,10 +95,10 @@ def _parts(value: Any, hint: Any) -> Iterator[tuple[str, Any, Any]]:
             yield f"[{key}]", one, hint
 
 
-DASHBOARDS = {
-    path.stem: json.loads(path.read_text())["panels"]
-    for path in sorted((ROOT / "deploy/helm/dutycycle/files/dashboards").glob("*.json"))
+WHOLE: dict[str, dict[str, Any]] = {
+    path.stem: json.loads(path.read_text()) for path in sorted(FOLDER.glob("*.json"))
 }
+DASHBOARDS = {name: dashboard["panels"] for name, dashboard in WHOLE.items()}
 PROVISIONED = ROOT / "deploy/grafana/provisioning"
 SOURCES = yaml.safe_load((PROVISIONED / "datasources/dutycycle.yml").read_text())["datasources"]
 PANELS = [panel for panels in DASHBOARDS.values() for panel in panels]
@@ -112,13 +113,8 @@ def reader(postgres_url: str) -> Engine:
     """A database with a pod and a job, as the user that deploy/postgres makes for Grafana."""
     store = open_store(postgres_url)
     held: dict[str, Any] = {
-        "gpu": "GPU-1",
-        "model": "NVIDIA H200",
-        "gpu_s": 60,
-        "known_s": 60,
-        "busy_s": 6,
-        "energy_j": 9,
-    }
+        "gpu": "GPU-1", "model": "NVIDIA H200", "gpu_s": 60, "known_s": 60, "busy_s": 6, "energy_j": 9,
+    }  # fmt: skip
     rows = (GpuHour(pod_uid="uid-1", **held), GpuHour(**held))
     usage = UsageHour(node="gpu-a", source="nvml", hour_ms=0, ts_ms=60_000, gpus=rows)
     records = (pod_peaks(), job_peaks(), insight("idle", "idle", "stop it"), usage)
@@ -192,7 +188,7 @@ def test_the_dashboards_of_workloads_are_current() -> None:
 
 @pytest.mark.parametrize("name", DASHBOARDS)
 def test_grafanas_schema_knows_all_of_it(name: str) -> None:
-    assert problems(json.loads((FOLDER / f"{name}.json").read_text())) == []
+    assert problems(WHOLE[name]) == []
 
 
 def _set(place: str, value: Any) -> Callable[[dict[str, Any]], None]:
@@ -221,18 +217,17 @@ def _set(place: str, value: Any) -> Callable[[dict[str, Any]], None]:
     ],
 )
 def test_grafanas_schema_knows_no_other(change: Callable[[dict[str, Any]], None], says: str) -> None:
-    dashboard = json.loads((FOLDER / "fleet.json").read_text())
+    dashboard = deepcopy(WHOLE["fleet"])
     assert dashboard["panels"][0]["type"] == "stat"
     change(dashboard["panels"][0])
     assert any(one.startswith(says) for one in problems(dashboard)), problems(dashboard)
 
 
 def test_links_lead_to_dashboards_and_their_variables() -> None:
-    whole = {path.stem: json.loads(path.read_text()) for path in FOLDER.glob("*.json")}
-    variables = {one["uid"]: {var["name"] for var in one["templating"]["list"]} for one in whole.values()}
+    variables = {one["uid"]: {var["name"] for var in one["templating"]["list"]} for one in WHOLE.values()}
     links = [
         link["url"]
-        for one in whole.values()
+        for one in WHOLE.values()
         for panel in one["panels"]
         for link in panel["fieldConfig"]["defaults"].get("links", ())
     ]
@@ -269,7 +264,7 @@ def resolve(dashboard: dict[str, Any], sources: list[dict[str, Any]]) -> set[str
 
 @pytest.mark.parametrize("name", DASHBOARDS)
 def test_each_query_goes_to_a_source_of_compose(name: str) -> None:
-    resolve(json.loads((FOLDER / f"{name}.json").read_text()), SOURCES)
+    resolve(WHOLE[name], SOURCES)
 
 
 @pytest.mark.parametrize("name", [name for name in DASHBOARDS if name not in ("peaks", "ledger")])
@@ -279,8 +274,7 @@ def test_each_query_goes_to_a_source_of_compose(name: str) -> None:
 def test_each_query_goes_to_the_prometheus_that_somebody_else_has_named(
     name: str, sources: list[dict[str, Any]]
 ) -> None:
-    dashboard = json.loads((FOLDER / f"{name}.json").read_text())
-    assert resolve(dashboard, sources) == {sources[0]["uid"]}
+    assert resolve(WHOLE[name], sources) == {sources[0]["uid"]}
 
 
 @pytest.mark.parametrize("panels", DASHBOARDS.values(), ids=DASHBOARDS)

@@ -12,7 +12,6 @@ import yaml
 
 from dutycycle.cli.studies import trial
 from dutycycle.contract.settings.groups import PREFIX, Settings
-from dutycycle.contract.settings.load import load
 from dutycycle.telemetry.endpoint import PORTS
 from dutycycle.telemetry.metrics import LAG
 from dutycycle.trial.access import THE_CLASS
@@ -47,12 +46,6 @@ WITH_TOKEN = ("collector", "prometheus", "sinks", "adapter", "webhook", "web", "
 CERTIFIED: Object = {"certManager": {"enabled": True}}
 """For parts with certificates: those of Helm's own need a cluster that can be asked."""
 EXAMPLES = sorted((ROOT / "deploy/helm/examples").glob("*.yaml"))
-_FILES = (
-    "PROMETHEUS_CA", "REMOTE_WRITE_CA", "TLS_CA", "TLS_CERT", "TLS_KEY", "HOST_ROOT", "CUDA_LOGS",
-    "SERVE_CERT", "SERVE_KEY", "EXTENDER_CLIENT_CA", "WEBHOOK_CLIENT_CA", "WEBHOOK_POLICY", "WEB_TOKEN",
-    "LISTEN_CERT", "LISTEN_KEY",
-)  # fmt: skip
-"""Settings that name a file or folder of the pod, which is not here."""
 
 
 @pytest.fixture(scope="module", params=SHAPES)
@@ -128,30 +121,18 @@ def test_the_schema_refuses_each_wrong_value_and_name(wrong: list[str]) -> None:
 @pytest.mark.parametrize(
     "values",
     [
-        {
-            "collector": {"interval": "500ms"},
-            "streams": {"windows": "5s,1.5m"},
-            "metrics": {"window": "5s"},
-            "listen": {"port": 8080},
-        },
-        {
-            "streams": {
-                "resources": {"limits": {"cpu": 2, "memory": "1.5Gi"}},
-                "podDisruptionBudget": {"maxUnavailable": "50%"},
-            }
-        },
-        {
-            "kafka": {
-                "broker": "kafka+ssl://a.b:9093,c:9093",
-                "sasl": {"mechanism": "PLAIN", "username": "u", "existingSecret": "s"},
-            },
-            "image": {"tag": "v1.2-rc.1"},
-        },
+        {"collector": {"interval": "500ms"}, "streams": {"windows": "5s,1.5m"}, "metrics": {"window": "5s"},
+         "listen": {"port": 8080}},
+        {"streams": {"resources": {"limits": {"cpu": 2, "memory": "1.5Gi"}},
+                     "podDisruptionBudget": {"maxUnavailable": "50%"}}},
+        {"kafka": {"broker": "kafka+ssl://a.b:9093,c:9093",
+                   "sasl": {"mechanism": "PLAIN", "username": "u", "existingSecret": "s"}},
+         "image": {"tag": "v1.2-rc.1"}},
         {"streams": {"enabled": False}, "metrics": {"window": "30s"}},
         {"webhook": {"policy": "# the defaults\n\n"}},
         {"webhook": {"policy": 'bands."" = [50000000, 60000000]\n'}},
     ],
-)
+)  # fmt: skip
 def test_the_schema_accepts_what_is_right(values: Object) -> None:
     assert render(values)
 
@@ -235,32 +216,76 @@ def test_versions_are_the_projects() -> None:
     assert {one["image"] for _, _, one in every_container(render())} == {f"dutycycle:{version}"}
 
 
-def test_every_setting_is_one_and_is_taken(things: list[Object]) -> None:
+def test_every_setting_is_one(things: list[Object]) -> None:
+    """That each is taken, too, is seen in test_chart_values, where the processes begin with them."""
     known = {PREFIX + one.name.upper() for one in fields(Settings)}
     for name, _, container in every_container(things):
-        if "env" not in container:
-            continue
-        given = {key: one for key, one in environment(container).items() if key.startswith(PREFIX)}
-        assert {key.removesuffix("_FILE") for key in given} <= known
-        there = {
-            key: one
-            for key, one in given.items()
-            if not key.endswith("_FILE")
-            and key.removeprefix(PREFIX) not in _FILES
-            and "SASL" not in key
-            and not key.endswith("USERNAME")
-        }
-        taken = load({"DUTYCYCLE_NODE": "n"} | there)
-        assert taken.broker is not None
-        assert name == "topics" or taken.listen == f"0.0.0.0:{PORTS['collect']}"
+        if "env" in container:
+            given = environment(container)
+            assert {key.removesuffix("_FILE") for key in given if key.startswith(PREFIX)} <= known
+            assert name == "topics" or given[f"{PREFIX}LISTEN"] == f"0.0.0.0:{PORTS['collect']}"
 
 
-def test_a_token_takes_the_place_of_user_and_password() -> None:
-    sasl = {"mechanism": "OAUTHBEARER", "existingSecret": "token"}
-    (container,) = pod_specs(render({"kafka": {"sasl": sasl}}))["streams"]["containers"]
-    given = environment(container)
-    assert given["DUTYCYCLE_SASL_TOKEN_FILE"] == "/etc/dutycycle/sasl/password"
-    assert not {"DUTYCYCLE_SASL_USERNAME", "DUTYCYCLE_SASL_PASSWORD_FILE"} & set(given)
+TOKEN = {"mechanism": "OAUTHBEARER", "existingSecret": "token"}
+BEARER = FROM_PROMETHEUS["prometheus"] | {"auth": {"existingSecret": "prometheus"}, "kubernetes": False}
+WRITTEN, PAST = FULL["metrics"]["remoteWrite"], FULL["web"]["prometheus"]
+VARIABLES: dict[str, tuple[Object, str, dict[str, str], set[str]]] = {
+    "a token instead of user and password": (
+        {"kafka": {"sasl": TOKEN}}, "streams", {"SASL_TOKEN_FILE": "/etc/dutycycle/sasl/password"},
+        {"SASL_USERNAME", "SASL_PASSWORD"},
+    ),
+    "a Prometheus and a password": (
+        FROM_PROMETHEUS, "prometheus",
+        {"PROMETHEUS": FROM_PROMETHEUS["prometheus"]["url"], "PROMETHEUS_USERNAME": "reader",
+         "PROMETHEUS_PASSWORD_FILE": "/etc/dutycycle/prometheus/secret",
+         "PROMETHEUS_CA": "/etc/dutycycle/prometheus-ca/ca.crt"}, {"PROMETHEUS_TOKEN"},
+    ),
+    "a Prometheus and a token, without the API server": (
+        FROM_PROMETHEUS | {"prometheus": BEARER}, "prometheus",
+        {"PROMETHEUS_TOKEN_FILE": "/etc/dutycycle/prometheus/secret", "KUBERNETES": "off"},
+        {"PROMETHEUS_USERNAME"},
+    ),
+    "series that are written": (
+        FULL, "metrics",
+        {"REMOTE_WRITE": WRITTEN["url"], "REMOTE_WRITE_LABELS": "cluster=eu-1,env=test",
+         "REMOTE_WRITE_TOKEN_FILE": "/etc/dutycycle/remote-write/secret",
+         "REMOTE_WRITE_CA": "/etc/dutycycle/remote-write-ca/ca.crt"}, set(),
+    ),
+    "series that are scraped": ({}, "metrics", {}, {"REMOTE"}),
+    "the page with a past": (
+        FULL, "web",
+        {"PROMETHEUS": PAST["url"], "PROMETHEUS_TOKEN_FILE": "/etc/dutycycle/prometheus/secret",
+         "PROMETHEUS_CA": "/etc/dutycycle/prometheus-ca/ca.crt"}, set(),
+    ),
+    "the page without": (
+        FULL | {"web": FULL["web"] | {"prometheus": PAST | {"url": ""}}}, "web", {}, {"PROMETHEUS"}
+    ),
+    "the page of a release that had no such value": (
+        FULL | {"web": FULL["web"] | {"prometheus": None}}, "web", {}, {"PROMETHEUS"}
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("values", "part", "variables", "absent"), VARIABLES.values(), ids=VARIABLES)
+def test_a_part_is_told_of_servers_by_its_environment_and_its_files(
+    values: Object, part: str, variables: dict[str, str], absent: set[str]
+) -> None:
+    spec = pod_specs(render(values))[part]
+    given = environment(spec["containers"][0])
+    assert given.items() >= {PREFIX + name: text for name, text in variables.items()}.items()
+    assert not [key for key in given for name in absent if key.startswith(PREFIX + name)]
+    volumes = " ".join(volume["name"] for volume in spec["volumes"])
+    assert ("prometheus" in volumes) == any("PROMETHEUS_" in key for key in given)
+
+
+def test_a_bearer_token_has_a_key_of_its_own_and_who_asks_no_api_server_has_no_rights() -> None:
+    things = render(FROM_PROMETHEUS | {"prometheus": BEARER})
+    spec = pod_specs(things)["prometheus"]
+    (secret,) = (one["secret"] for one in spec["volumes"] if one["name"] == "prometheus-auth")
+    assert secret["items"] == [{"key": "token", "path": "secret"}]
+    assert spec["automountServiceAccountToken"] is False
+    roles = [one["metadata"]["name"] for one in things if "Role" in one["kind"]]
+    assert not [name for name in roles if name.endswith("-prometheus")]
 
 
 def sees_software(container: Object) -> bool:
@@ -499,15 +524,12 @@ def test_the_trials_broker_is_the_compose_files() -> None:
     assert {k: v for k, v in ours.items() if k not in of_listeners} == {
         k: v for k, v in compose["environment"].items() if k not in of_listeners
     }
-    service = of_kind(render(TRIAL), "Service")["metadata"]["name"]
-    assert environment(pod_specs(render(TRIAL))["streams"]["containers"][0])["DUTYCYCLE_BROKER"] == (
-        f"kafka://{service}:9092"
-    )
-
-
-def test_a_job_that_changes_gets_another_name() -> None:
-    one, other = (of_kind(render({"kafka": {"partitions": n}}), "Job")["metadata"]["name"] for n in (8, 9))
-    assert one != other
+    things = render(TRIAL)
+    service = of_kind(things, "Service")["metadata"]["name"]
+    streams = environment(pod_specs(things)["streams"]["containers"][0])
+    assert streams["DUTYCYCLE_BROKER"] == f"kafka://{service}:9092"
+    names = {of_kind(render({"kafka": {"partitions": n}}), "Job")["metadata"]["name"] for n in (8, 9)}
+    assert len(names) == 2, "a Job that changes gets another name"
 
 
 def test_what_reads_a_prometheus_is_there_once_and_takes_the_place_of_the_collectors() -> None:
@@ -516,50 +538,7 @@ def test_what_reads_a_prometheus_is_there_once_and_takes_the_place_of_the_collec
     deployment = of_kind(things, "Deployment", "-prometheus")["spec"]
     assert (deployment["replicas"], deployment["strategy"]) == (1, {"type": "Recreate"})
     (container,) = deployment["template"]["spec"]["containers"]
-    given = environment(container)
     assert container["args"] == ["collect"]
-    assert given["DUTYCYCLE_PROMETHEUS"] == FROM_PROMETHEUS["prometheus"]["url"]
-    assert given["DUTYCYCLE_PROMETHEUS_USERNAME"] == "reader"
-    assert {"DUTYCYCLE_PROMETHEUS_PASSWORD_FILE", "DUTYCYCLE_PROMETHEUS_CA"} <= given.keys()
-
-
-def test_a_bearer_token_instead_of_a_password_and_no_api_server() -> None:
-    of = FROM_PROMETHEUS["prometheus"] | {"auth": {"existingSecret": "prometheus"}, "kubernetes": False}
-    things = render(FROM_PROMETHEUS | {"prometheus": of})
-    spec = pod_specs(things)["prometheus"]
-    given = environment(spec["containers"][0])
-    assert given["DUTYCYCLE_PROMETHEUS_TOKEN_FILE"] == "/etc/dutycycle/prometheus/secret"
-    assert "DUTYCYCLE_PROMETHEUS_USERNAME" not in given
-    (secret,) = (one["secret"] for one in spec["volumes"] if one["name"] == "prometheus-auth")
-    assert secret["items"] == [{"key": "token", "path": "secret"}]
-    assert (given["DUTYCYCLE_KUBERNETES"], spec["automountServiceAccountToken"]) == ("off", False)
-    assert not [
-        one for one in things if "Role" in one["kind"] and one["metadata"]["name"].endswith("-prometheus")
-    ]
-
-
-def test_series_are_written_where_nobody_may_scrape() -> None:
-    given = environment(pod_specs(render(FULL))["metrics"]["containers"][0])
-    of = FULL["metrics"]["remoteWrite"]
-    assert given["DUTYCYCLE_REMOTE_WRITE"] == of["url"]
-    assert given["DUTYCYCLE_REMOTE_WRITE_LABELS"] == "cluster=eu-1,env=test"
-    assert given["DUTYCYCLE_REMOTE_WRITE_TOKEN_FILE"] == "/etc/dutycycle/remote-write/secret"
-    assert given["DUTYCYCLE_REMOTE_WRITE_CA"] == "/etc/dutycycle/remote-write-ca/ca.crt"
-    assert not [
-        name for name in environment(pod_specs(render())["metrics"]["containers"][0]) if "REMOTE" in name
-    ]
-
-
-def test_the_page_asks_a_prometheus_for_the_past_where_one_is_named() -> None:
-    given = environment(pod_specs(render(FULL))["web"]["containers"][0])
-    of = FULL["web"]["prometheus"]
-    assert given["DUTYCYCLE_PROMETHEUS"] == of["url"]
-    assert given["DUTYCYCLE_PROMETHEUS_TOKEN_FILE"] == "/etc/dutycycle/prometheus/secret"
-    assert given["DUTYCYCLE_PROMETHEUS_CA"] == "/etc/dutycycle/prometheus-ca/ca.crt"
-    for none in (of | {"url": ""}, None):  # None: as with --reuse-values of a release that had no such value
-        spec = pod_specs(render(FULL | {"web": FULL["web"] | {"prometheus": none}}))["web"]
-        assert not [name for name in environment(spec["containers"][0]) if "PROMETHEUS" in name]
-        assert not [one for one in spec["volumes"] if "prometheus" in one["name"]]
 
 
 @pytest.mark.parametrize(("given", "expected"), [("", None), ("fast", "fast"), ("-", "")])

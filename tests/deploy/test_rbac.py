@@ -4,7 +4,8 @@ import json
 import ssl
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import product
 
 import pytest
@@ -63,13 +64,9 @@ def installed(kube_server: Kube) -> Kube:
     names = (NAMESPACE, *FULL["trials"]["namespaces"])
     namespace: Object = {"apiVersion": "v1", "kind": "Namespace"}
     apply(kube_server.admin, [namespace | {"metadata": {"name": name}} for name in names])
-    kinds: tuple[str, ...] = (
-        "ServiceAccount",
-        "ClusterRole",
-        "Role",
-        "ValidatingAdmissionPolicy",
-    )  # and their bindings
-    kinds += ("FlowSchema", "PriorityLevelConfiguration")
+    # And their bindings.
+    kinds = ("ServiceAccount", "ClusterRole", "Role", "ValidatingAdmissionPolicy", "FlowSchema",
+             "PriorityLevelConfiguration")  # fmt: skip
     apply(kube_server.admin, [one for one in render() if one["kind"].startswith(kinds)])
     _wait_for_policy(kube_server)
     return kube_server
@@ -192,18 +189,16 @@ def refusal(client: Client, thing: Object, metadata: Object) -> str:
     return ""
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_the_server_would_take_every_object_of_the_chart(installed: Kube, shape: str) -> None:
-    things = [one for one in render(SHAPES[shape]) if not one["apiVersion"].startswith(NOT_INSTALLED)]
-    said = apply(installed.admin, things, "--dry-run=server", "--force-conflicts").splitlines()
-    assert len([line for line in said if line.endswith("(server dry run)")]) == len(things)
+MANIFESTS = {
+    **{shape: partial(render, values) for shape, values in SHAPES.items()},
+    **{folder: partial(kustomize, KUSTOMIZE / folder) for folder in (
+        "base", "examples/trial", "examples/gpu", "examples/job-trials", "examples/strimzi")},
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "folder", ["base", "examples/trial", "examples/gpu", "examples/job-trials", "examples/strimzi"]
-)
-def test_the_server_would_take_every_object_of_kustomize(installed: Kube, folder: str) -> None:
-    things = [one for one in kustomize(KUSTOMIZE / folder) if not one["apiVersion"].startswith(NOT_INSTALLED)]
+@pytest.mark.parametrize("manifests", MANIFESTS.values(), ids=MANIFESTS)
+def test_the_server_would_take_every_object(installed: Kube, manifests: Callable[[], list[Object]]) -> None:
+    things = [one for one in manifests() if not one["apiVersion"].startswith(NOT_INSTALLED)]
     said = apply(installed.admin, things, "--dry-run=server", "--force-conflicts").splitlines()
     assert len([line for line in said if line.endswith("(server dry run)")]) == len(things)
 

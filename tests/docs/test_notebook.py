@@ -35,8 +35,6 @@ def test_it_is_stored_without_outputs() -> None:
 
 
 def test_it_runs_from_a_trace_to_a_scored_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in os.environ if name.startswith("DUTYCYCLE_")]:
-        monkeypatch.delenv(name)
     (tmp_path / "bin").mkdir()
     warm.install(tmp_path / "bin")
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}")

@@ -8,9 +8,8 @@ import pytest
 
 from dutycycle.contract.backoff import Backoff
 from dutycycle.contract.codec import decode
-from dutycycle.contract.log import TopicPartition
+from dutycycle.contract.log import ConsumerRecord, TopicPartition, key_text
 from dutycycle.contract.settings.load import load
-from dutycycle.kafka.consumer import Message
 from dutycycle.kafka.embedded import EmbeddedBroker
 from dutycycle.kafka.errors import BrokerUnreachableError
 from dutycycle.kafka.producer import Producer
@@ -50,8 +49,8 @@ class Flaky:
         """There is no connection."""
 
 
-def pod_message(offset: int, name: str, topic: str = "dutycycle.pods") -> Message:
-    return Message(topic, 0, offset, 1000 * offset, name.encode(), pod_payload(name))
+def pod_message(offset: int, name: str, topic: str = "dutycycle.pods") -> ConsumerRecord:
+    return ConsumerRecord(topic, 0, offset, name, pod_payload(name), 1000 * offset)
 
 
 def pod_payload(name: str) -> bytes:
@@ -110,7 +109,7 @@ def test_a_record_is_decoded_once_for_those_who_want_it(monkeypatch: pytest.Monk
     )
     for offset, name in enumerate("xyz"):
         following.take("pods", pod_message(offset, name))
-    following.take("pods", Message("dutycycle.pods", 0, 3, 0, b"y", None))
+    following.take("pods", ConsumerRecord("dutycycle.pods", 0, 3, "y", None, 0))
     assert taken == [
         ("one", "x", "x"), ("one", "y", "y"), ("other", "y", "y"), ("one", "y", "tombstone"),
         ("other", "y", "tombstone"),
@@ -124,20 +123,15 @@ def test_what_cannot_be_read_is_counted_and_passed() -> None:
     following = TopicFollower(SETTINGS, telemetry, "test", [wanted])
     bad: list[bytes] = [b"{", b'{"v":2}', orjson.dumps({"v": 1, "uid": 3})]
     for offset, payload in enumerate(bad):
-        following.take("pods", Message("dutycycle.pods", 0, offset, 0, b"k", payload))
+        following.take("pods", ConsumerRecord("dutycycle.pods", 0, offset, "k", payload, 0))
     assert telemetry.counts["record_unreadable", ("pods",)] == 3
     assert not taken
 
 
 SUBJECT: dict[str, Any] = {"kind": "gpu", "node": "a", "gpu": "GPU-1"}
 NODE_SAMPLE: dict[str, Any] = {
-    "v": 1,
-    "node": "a",
-    "collector": "c",
-    "seq": 0,
-    "ts_ms": 1,
-    "interval_ms": 1000,
-}
+    "v": 1, "node": "a", "collector": "c", "seq": 0, "ts_ms": 1, "interval_ms": 1000,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -161,15 +155,10 @@ def test_a_record_under_anothers_key_is_no_second_node_or_pod(
     following = TopicFollower(SETTINGS, telemetry, "test", [wanted])
     payload = orjson.dumps(record)
     others = [
-        None,
-        b"",
-        key.upper().encode(),
-        key.replace("/", "|").encode() + b"|",
-        b"\xff",
-        f"{key}/".encode(),
-    ]
+        None, b"", key.upper().encode(), key.replace("/", "|").encode() + b"|", b"\xff", f"{key}/".encode(),
+    ]  # fmt: skip
     for offset, written in enumerate([key.encode(), *others]):
-        following.take(topic, Message(f"dutycycle.{topic}", 0, offset, 0, written, payload))
+        following.take(topic, ConsumerRecord(f"dutycycle.{topic}", 0, offset, key_text(written), payload, 0))
     assert taken == [key]
     assert telemetry.counts["record_unreadable", (topic,)] == len(others)
 
@@ -179,7 +168,7 @@ def test_a_record_of_the_future_hides_no_standstill() -> None:
     wanted = Subscription({"pods": None}, lambda topic, key, record: None)
     following = TopicFollower(SETTINGS, telemetry, "test", [wanted], lambda: now_s)
     payload = pod_payload("k")
-    following.take("pods", Message("dutycycle.pods", 0, 0, 4_102_444_800_000, b"k", payload))
+    following.take("pods", ConsumerRecord("dutycycle.pods", 0, 0, "k", payload, 4_102_444_800_000))
     now_s += 60
     delays = [
         value for name, _, value in telemetry.metrics.samples() if name == "dutycycle_watermark_delay_seconds"
@@ -238,7 +227,7 @@ async def test_what_a_pod_did_is_known_before_it_is_known_that_it_has_ended(
     order: list[str] = []
 
     def noting(
-        following: TopicFollower, topic: str, message: Message, take: Any = TopicFollower.take
+        following: TopicFollower, topic: str, message: ConsumerRecord, take: Any = TopicFollower.take
     ) -> None:
         order.append(topic)
         take(following, topic, message)

@@ -13,6 +13,7 @@ import pytest
         ("dutycycle.cli.commands.topics", {"numba", "numpy", "sqlalchemy", "faust", "streams.topology"}),
         ("dutycycle.submit.run", {"numba", "numpy", "sqlalchemy", "faust", "streams.topology", "plotly"}),
         ("dutycycle.cli.studies.profile", {"numpy", "aiokafka", "aiohttp", "sqlalchemy"}),
+        ("dutycycle.experiments.tables", {"dutycycle.report.charts.pictures", "plotly", "matplotlib"}),
         ("dutycycle.traces.replay", {"sqlalchemy", "faust", "aiokafka", "kubernetes", "pyarrow"}),
         ("streams.ahead", {"numba", "numpy", "sqlalchemy", "faust", "streams.topology"}),
         ("streams.service", {"river", "scipy.linalg", "scipy.stats", "numpy.f2py"}),

@@ -83,7 +83,7 @@ def test_a_line_that_stays_takes_the_place_of_what_is_shown() -> None:
     progress = Progress("lines", out=out, clock=clock)
     clock.now_s += 3
     progress.show(1, 1)
-    progress.say("a bad line")
+    progress.print_line("a bad line")
     assert out.getvalue() == "\r1 lines, 0/s\x1b[K\r\x1b[Ka bad line\n"
 
 
@@ -92,16 +92,8 @@ def test_a_command_on_a_terminal_and_in_a_pipe(tmp_path: Path) -> None:
     trace = write_trace(tmp_path / "t.jsonl", records(Shape(nodes=1, gpus=1, seconds=40)))
     with EmbeddedBroker({f"dutycycle.{name}": 8 for name in SAMPLE_TOPICS}) as broker:
         command = [
-            sys.executable,
-            "-m",
-            "dutycycle",
-            "replay",
-            str(trace),
-            "--broker",
-            broker.url,
-            "--speed",
-            "10",
-        ]
+            sys.executable, "-m", "dutycycle", "replay", str(trace), "--broker", broker.url, "--speed", "10",
+        ]  # fmt: skip
         said = on_a_terminal(command, Path.cwd())
         piped = subprocess.run(command, capture_output=True, text=True, check=True, timeout=240)
         quiet = on_a_terminal([*command, "--quiet"], Path.cwd())

@@ -38,24 +38,14 @@ def test_digits_are_no_powers_of_ten(value: float, text: str) -> None:
 def test_what_decides_a_verdict_is_told_first() -> None:
     """A list that is cut off still says why."""
     common = {
-        "gpu_util_pct": 100.0,
-        "mem_copy_util_pct": 5.0,
-        "gpu_mem_pct": 80.0,
-        "power_w": 400.0,
-        "gpus": 1.0,
-    }
+        "gpu_util_pct": 100.0, "mem_copy_util_pct": 5.0, "gpu_mem_pct": 80.0, "power_w": 400.0, "gpus": 1.0,
+    }  # fmt: skip
     names = [
         name for name, _ in evidence_figures(common | {"throttled_heat_pct": 100.0, "sm_active_pct": 12.0})
     ]
     assert names == [
-        "throttled heat",
-        "GPU util",
-        "sm active",
-        "GPU mem",
-        "memory copy util",
-        "power",
-        "GPUs",
-    ]
+        "throttled heat", "GPU util", "sm active", "GPU mem", "memory copy util", "power", "GPUs",
+    ]  # fmt: skip
 
 
 def test_a_large_figure_of_evidence_is_readable() -> None:

@@ -10,12 +10,13 @@ import orjson
 from dutycycle.contract.topics import SAMPLE_TOPICS, full_name
 from dutycycle.kafka.embedded import EmbeddedBroker
 from tests.support.data.traces import read_trace
-from tests.support.fakes.api_server import fake_api_server, kubeconfig
+from tests.support.fakes.api_server import fake_api_server
 from tests.support.fakes.kubelet import FakeKubelet, kubelet_on
 from tests.support.fakes.nvml.library import driver
 from tests.support.fakes.nvml.scenario import FakeGpu, Scenario
 from tests.support.kafka import settings_of
 from tests.support.processes.commands import dutycycle, environ, read_now, running
+from tests.support.servers.kube.client import kubeconfig
 from tests.support.waiting import wait_until
 
 ALONE = "GPU-00000000-0000-4000-8000-00000000000a"
@@ -43,7 +44,7 @@ def node(folder: Path) -> Iterator[dict[str, str]]:
                 }
             )
         socket = Path(short) / "kubelet.sock"
-        config = kubeconfig(folder, api.url)
+        config = kubeconfig(folder / "kubeconfig", api.url)
         with kubelet_on(socket, kubelet):
             yield environ(
                 node=NODE, interval="0.2s", kubernetes="on", pod_resources=str(socket),

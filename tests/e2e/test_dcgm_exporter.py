@@ -82,12 +82,9 @@ class Field:
 
     def __init__(self, url: str) -> None:
         self._collector = PrometheusCollector(
-            PrometheusSource(PrometheusSettings(prometheus=url)),
-            Telemetry("test"),
-            AnswerReader(),
-            uid_of=None,
-            retire_s=600,
-        )
+            PrometheusSource(PrometheusSettings(prometheus=url)), Telemetry("test"), AnswerReader(),
+            uid_of=None, retire_s=600,
+        )  # fmt: skip
         self._pipeline = LocalPipeline(stages(load({}, {})))
         self.live = LiveState()
         self.newest: dict[str, dict[str, Any]] = {"pod-peaks": {}, "job-peaks": {}}
@@ -101,10 +98,8 @@ class Field:
             monotonic_s=time.monotonic(),
         )  # fmt: skip
         for one in self._collector.collect(tick):
-            self.live.feed(one.topic, one.key, one.payload, one.ts_ms)
-            self._take(
-                self._pipeline.feed(ConsumerRecord(one.topic, 0, seq, one.key, one.payload, one.ts_ms))
-            )
+            self.live.feed(one.topic, one.key, one.value, one.ts_ms)
+            self._take(self._pipeline.feed(ConsumerRecord(one.topic, 0, seq, one.key, one.value, one.ts_ms)))
         self._take(self._pipeline.flush())
 
     def _take(self, outs: list[ProducerRecord]) -> None:

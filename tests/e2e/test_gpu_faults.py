@@ -26,7 +26,7 @@ from dutycycle.contract.health.xids import LEVELS
 from dutycycle.kafka.embedded import EmbeddedBroker
 from dutycycle.telemetry.endpoint import AskError
 from tests.support.deploy.promtool import alerts, judge
-from tests.support.fakes.api_server import FakeApi, fake_api_server, kubeconfig
+from tests.support.fakes.api_server import FakeApi, fake_api_server
 from tests.support.fakes.kubelet import FakeKubelet, kubelet_on
 from tests.support.fakes.nvml.library import driver
 from tests.support.fakes.nvml.scenario import FakeEvent, FakeGpu, FakeMig, Scenario
@@ -34,6 +34,7 @@ from tests.support.kafka import all_topics, settings_of
 from tests.support.kubectl.plugin_user import install
 from tests.support.processes.commands import dutycycle, environ, read_now, run_to_end, running
 from tests.support.processes.figures import Process
+from tests.support.servers.kube.client import kubeconfig
 from tests.support.servers.kube.scheduler import gpu_pod
 from tests.support.servers.ports import free_port
 from tests.support.waiting import DEADLINE_S, wait_until
@@ -126,7 +127,7 @@ def machine(folder: Path, scenario: Path) -> Iterator[tuple[dict[str, str], Fake
                 node=NODE, kubernetes="on", pod_resources=str(socket), spool=str(folder / "spool"),
                 records=f"sqlite:///{folder}/records.db", partitions="1",
             )  # fmt: skip
-            config = kubeconfig(folder, api.url)
+            config = kubeconfig(folder / "kubeconfig", api.url)
             yield env | driver(scenario) | {"KUBECONFIG": str(config), "PYTHONUNBUFFERED": "1"}, api
 
 

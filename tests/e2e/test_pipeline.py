@@ -1,7 +1,6 @@
 """The whole pipeline as its processes run in a cluster: collector, stream, sink, real Kafka, PostgreSQL."""
 
 import itertools
-import signal
 import subprocess
 import sys
 from contextlib import ExitStack
@@ -17,7 +16,7 @@ from sinks.records.query import pod_peaks
 from tests.support.fakes.nvml.library import driver
 from tests.support.fakes.nvml.one_used import used_in_steps
 from tests.support.kafka import settings_of
-from tests.support.processes.commands import STOP_S, environ, read_now, running
+from tests.support.processes.commands import environ, read_now, running
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.waiting import wait_until
 
@@ -85,17 +84,11 @@ def test_from_samples_to_records(
     assert list(ours[0].gpus) == ["gpu-a/0"]
 
 
-@pytest.mark.parametrize("command", ["collect", "stream", "sink"])
-def test_sigterm_while_the_broker_is_nowhere(command: str, tmp_path: Path) -> None:
-    env = environ(
-        broker="kafka://127.0.0.1:9", spool=str(tmp_path / "spool"), records=f"sqlite:///{tmp_path}/r.db",
-        kubernetes="off",
-    )  # fmt: skip
+def test_a_stream_worker_whose_broker_is_nowhere_names_it_until_it_is_told_to_end(tmp_path: Path) -> None:
+    """Collectors and sinks: test_collect.py, test_sink.py."""
     log = tmp_path / "log"
-    with running(command, env=env, log=log) as process:
+    with running("stream", env=environ(broker="kafka://127.0.0.1:9"), log=log) as process:
         wait_until(lambda: "broker_unreachable" in log.read_text(), log.read_text)
         assert "127.0.0.1:9" in log.read_text(), "the address is named"
         assert "DUTYCYCLE_BROKER" in log.read_text(), "and the setting"
         assert process.poll() is None, "it keeps trying"
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(STOP_S) == 0

@@ -6,16 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.test_sink_metrics import (
-    NODES,
-    Env,
-    Feed,
-    counters,
-    create_topics,
-    env,
-    pod,
-    publish,
-)
+from tests.e2e.test_sink_metrics import NODES, Env, Feed, counters, create_topics, env, pod, publish
 from tests.support.processes.commands import mortal
 from tests.support.processes.figures import Process, read_page
 from tests.support.servers.kafka.certificates import make_certificates

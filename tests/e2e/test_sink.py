@@ -63,16 +63,11 @@ def check_all_arrive(url: str, prefix: str, records: str, folder: Path) -> None:
     job: JobPeaks = made.job_peaks(final=True)
     with running("sink", env=env, log=log):
         publish(
-            env,
-            *pods(300),
-            ("pod-peaks", "uid-0001", b"\x00 no JSON"),
-            ("pod-peaks", "uid-0002", b'{"v":7}'),
-            ("pod-peaks", "uid-0003", None),
-            ("job-peaks", "job-1", b'{"v":1,"job":5}'),
-            ("job-peaks", "job-1", job),
-            *pods(310, last_ms=20_000, samples=20),
-            *pods(5),
-        )
+            env, *pods(300), ("pod-peaks", "uid-0001", b"\x00 no JSON"),
+            ("pod-peaks", "uid-0002", b'{"v":7}'), ("pod-peaks", "uid-0003", None),
+            ("job-peaks", "job-1", b'{"v":1,"job":5}'), ("job-peaks", "job-1", job),
+            *pods(310, last_ms=20_000, samples=20), *pods(5),
+        )  # fmt: skip
         wait_for(env, 310, log)
         wait_for_all(env, log, last_ms=20_000)
         wait_until(lambda: job_peaks(records) == [job], log.read_text)
@@ -153,6 +148,7 @@ def test_started_before_the_broker_it_waits_and_ends_at_once(
     kafka.stop()
     with running("sink", env=env, log=log):
         wait_until(lambda: "broker_unreachable" in log.read_text(), log.read_text)
+        assert f"DUTYCYCLE_BROKER={kafka.url}" in log.read_text()
     with running("sink", env=env, log=tmp_path / "second.log"):
         kafka.start()
         create_topics(env)

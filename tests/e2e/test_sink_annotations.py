@@ -12,7 +12,7 @@ from dutycycle.contract.topics import TOPICS, short_name
 from sinks.annotations.core import desired
 from tests.support.fakes.api_server import NODE, POD, FakeApi, Trouble, written
 from tests.support.kafka import PUBLIC, Sent, make_topics, settings_of
-from tests.support.processes.commands import derived, started
+from tests.support.processes.commands import begun, derived
 from tests.support.processes.sinking import (
     START_MS,
     Worker,
@@ -180,12 +180,10 @@ async def test_nodes_are_whole_with_two_workers_while_one_joins_leaves_and_is_ki
                 assert len(seen) < 40, f"the second worker writes nothing: {seen}"
                 seen.append(await all_follow())
         assert await all_follow() == {"first"}
-        process = await started("sink", env=third.env, log=third.log)
-        while "third" not in await all_follow():
-            assert process.returncode is None
-        step = await find()
-        process.kill()
-        await process.wait()
+        async with begun("sink", env=third.env, log=third.log) as process:
+            while "third" not in await all_follow():
+                assert process.returncode is None
+            step = await find()
         await until(lambda: follow(step))
         assert await all_follow() == {"first"}
     collectors.cancel()

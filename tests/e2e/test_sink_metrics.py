@@ -92,12 +92,9 @@ def counters(text: str) -> dict[tuple[str, str], float]:
 @pytest.fixture
 def env(kafka: RunningBroker, topic_prefix: str) -> Env:
     return environ(
-        broker=kafka.url,
-        topic_prefix=topic_prefix,
-        partitions="2",
-        snapshot_interval="0.5s",
+        broker=kafka.url, topic_prefix=topic_prefix, partitions="2", snapshot_interval="0.5s",
         pod_labels="team",
-    )
+    )  # fmt: skip
 
 
 def create_topics(env: Env) -> None:
@@ -165,27 +162,3 @@ def test_a_source_that_stalls_has_no_series(env: Env, tmp_path: Path) -> None:
         )
         feed.send(1)
         wait_until(lambda: "dutycycle_gpu_utilization_ratio{" in read_page(log), log.read_text)
-
-
-def test_a_broker_that_was_away(env: Env, kafka: RunningBroker, tmp_path: Path) -> None:
-    create_topics(env)
-    feed = Feed(env)
-    feed.send(10)
-    log = tmp_path / "sink.log"
-    shown: dict[tuple[str, str], float] = {}
-
-    def exact() -> bool:
-        found = counters(read_page(log))
-        for key, value in found.items():
-            assert value >= shown.get(key, 0), f"{key} went down"
-        shown.update(found)
-        return found == feed.expected
-
-    with running("sink", "--metrics", env=env, log=log):
-        wait_until(exact, lambda: f"{shown}, {feed.expected}")
-        kafka.kill()
-        time.sleep(3)  # long enough that something is tried in vain
-        kafka.start()
-        feed.send(10)
-        wait_until(exact, lambda: f"{shown}, {feed.expected}")
-        assert "dutycycle_healthy 1.0" in read_page(log)

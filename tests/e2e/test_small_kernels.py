@@ -18,10 +18,11 @@ from dutycycle.contract.settings.groups import Settings
 from dutycycle.kafka.embedded import EmbeddedBroker
 from dutycycle.telemetry.endpoint import AskError
 from tests.support.data.samples import cgroup, gpu, nvml
-from tests.support.fakes.api_server import fake_api_server, kubeconfig
+from tests.support.fakes.api_server import fake_api_server
 from tests.support.kafka import Sent, all_topics, send, settings_of
 from tests.support.processes.commands import dutycycle, environ, running
 from tests.support.processes.figures import Process
+from tests.support.servers.kube.client import kubeconfig
 from tests.support.waiting import wait_until
 
 NODE, SECONDS, IN_TIME_S = "gpu-a", 300, 60.0
@@ -93,7 +94,7 @@ def test_it_is_told_on_screen_annotation_series_and_report(tmp_path: Path) -> No
         api.add(POD_PATH, "uid-1")
         records = f"sqlite:///{tmp_path}/records.db"
         env = environ(node=NODE, kubernetes="on", records=records, partitions="1", broker=broker.url)
-        env |= {"KUBECONFIG": str(kubeconfig(tmp_path, api.url)), "PYTHONUNBUFFERED": "1"}
+        env |= {"KUBECONFIG": str(kubeconfig(tmp_path / "kubeconfig", api.url)), "PYTHONUNBUFFERED": "1"}
         for name, command in {
             "stream": ["stream"],
             "sink": ["sink"],

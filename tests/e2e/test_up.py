@@ -24,7 +24,7 @@ from tests.support.data.real_cgroup import RealCgroup, real_cgroup
 from tests.support.data.traces import read_trace
 from tests.support.fakes.nvml.library import driver
 from tests.support.fakes.nvml.scenario import FakeGpu, FakeProcess, Scenario, Signal, ramp, sine, square
-from tests.support.processes.commands import STOP_S, dutycycle, environ
+from tests.support.processes.commands import STOP_S, dutycycle, environ, mortal
 from tests.support.servers.missing import program
 from tests.support.waiting import wait_until
 
@@ -66,7 +66,7 @@ def test_peaks_agree_with_the_kernel(real_cgroup: RealCgroup, tmp_path: Path) ->
     with real_cgroup.load(HELD):
         watch.start()
         try:
-            shown = dutycycle("up", "--duration", "40s", env=env).stdout
+            shown = dutycycle("up", "--duration", "20s", env=env).stdout
         finally:
             watch.stop()
     assert "embedded broker, in memory, gone when this ends" in shown
@@ -116,18 +116,9 @@ def kcat_reads(address: str) -> None:
     if not shutil.which("kcat") and os.environ.get("CI") != "true":
         return  # the rest of the test is worth its while without it
     command = [
-        program("kcat"),
-        "-b",
-        address,
-        "-C",
-        "-J",
-        "-t",
-        "dutycycle.nvml-samples",
-        "-o",
-        "beginning",
-        "-c",
+        program("kcat"), "-b", address, "-C", "-J", "-t", "dutycycle.nvml-samples", "-o", "beginning", "-c",
         "3",
-    ]
+    ]  # fmt: skip
     lines = subprocess.run(command, capture_output=True, check=True, timeout=240).stdout.splitlines()
     for line in lines:
         record = decode_line(line)
@@ -142,31 +133,24 @@ def test_two_gpus_their_processes_cycles_and_trends(tmp_path: Path) -> None:
         env = environ(kubernetes="off", interval="0.25s", node="gpu-a") | driver(scenario)
         env |= {"XDG_STATE_HOME": str(tmp_path), "PYTHONUNBUFFERED": "1"}
         shown = tmp_path / "shown"
-        with shown.open("wb") as out:
-            up = subprocess.Popen([sys.executable, "-m", "dutycycle", "up"], env=env, stdout=out,
-                                  stderr=subprocess.STDOUT)  # fmt: skip
-            try:
-                wait_until(lambda: "node gpu-a" in shown.read_text(), shown.read_text)
-                address = re.findall(r"kafka://(\S+);", shown.read_text())[0]
-                wait_until(lambda: "gpu gpu-a gpu 1 NVIDIA H200" in shown.read_text(), shown.read_text)
-                kcat_reads(address)
-                wait_until(lambda: near(4, cycle_of(0, shown.read_text())), shown.read_text)
-                wait_until(lambda: near(6, cycle_of(1, shown.read_text())), shown.read_text)
-                for index in (0, 1):  # the first forecasts are told after half a minute
-                    wait_until(partial(shows_a_trend, index, shown), shown.read_text)
-                assert up.poll() is None
-                text = shown.read_text()
-                for pid in pids:
-                    assert re.search(rf"process \S+ {pid}: \d", text), text
-                trace = tmp_path / "recorded.jsonl.zst"
-                url = f"kafka://{address}"
-                dutycycle("record", "--broker", url, "--from", "1000000000000", "--out", trace, env=env)
-                up.send_signal(signal.SIGINT)
-                assert up.wait(STOP_S + 20) == 0, shown.read_text()
-            finally:
-                if up.poll() is None:
-                    up.kill()
-                    up.wait()
+        with mortal("up", env=env, log=shown) as up:
+            wait_until(lambda: "node gpu-a" in shown.read_text(), shown.read_text)
+            address = re.findall(r"kafka://(\S+);", shown.read_text())[0]
+            wait_until(lambda: "gpu gpu-a gpu 1 NVIDIA H200" in shown.read_text(), shown.read_text)
+            kcat_reads(address)
+            wait_until(lambda: near(4, cycle_of(0, shown.read_text())), shown.read_text)
+            wait_until(lambda: near(6, cycle_of(1, shown.read_text())), shown.read_text)
+            for index in (0, 1):  # the first forecasts are told after half a minute
+                wait_until(partial(shows_a_trend, index, shown), shown.read_text)
+            assert up.poll() is None
+            text = shown.read_text()
+            for pid in pids:
+                assert re.search(rf"process \S+ {pid}: \d", text), text
+            trace = tmp_path / "recorded.jsonl.zst"
+            url = f"kafka://{address}"
+            dutycycle("record", "--broker", url, "--from", "1000000000000", "--out", trace, env=env)
+            up.send_signal(signal.SIGINT)
+            assert up.wait(STOP_S + 20) == 0, shown.read_text()
     outs = [tmp_path / "1.jsonl", tmp_path / "2.jsonl"]
     for one in outs:
         dutycycle("replay", trace, "--out", one, env=env)

@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from collectors.base import Outgoing
 from collectors.publish.link import KafkaLink
 from collectors.publish.outbox import Outbox
 from collectors.publish.publisher import Publisher, PublishTimeouts
 from collectors.publish.spool import Spool
+from dutycycle.contract.log import ProducerRecord
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.load import load as load_settings
 from dutycycle.contract.topics import full_name
@@ -59,7 +59,7 @@ class Sender:
         """So many records, one at a time: the queue has a turn between."""
         for _ in range(count):
             payload = self._noise.randbytes(SIZE)
-            record = Outgoing(topic="cgroup-samples", key="a", payload=payload, ts_ms=self.count)
+            record = ProducerRecord(topic="cgroup-samples", key="a", value=payload, ts_ms=self.count)
             self.publisher.publish([record])
             self.count += 1
             await asyncio.sleep(0.002)

@@ -76,12 +76,7 @@ def windows(found: Results, node: str) -> Windows:
         for payload in payloads
     ]
     return {
-        (
-            one["size_ms"] // 1000,
-            (one["start_ms"] - START_MS) // 1000,
-            one["subject"]["gpu"],
-            metric,
-        ): figures
+        (one["size_ms"] // 1000, (one["start_ms"] - START_MS) // 1000, one["subject"]["gpu"], metric): figures
         for one in plain
         for metric, figures in one["metrics"].items()
     }

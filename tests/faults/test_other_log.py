@@ -17,10 +17,11 @@ from sinks.app import app_id as sinks_group
 from streams.app import app_id, changelog_topics
 from streams.topology import stages
 from tests.support.data.traces import write_trace
-from tests.support.faults.field import PARTITIONS, Field
+from tests.support.faults.field import Field
 from tests.support.faults.oracle import Results, counted, replayed, results
 from tests.support.faults.sink_field import SinkField
 from tests.support.faults.sink_lives import lives
+from tests.support.faults.workers import PARTITIONS
 from tests.support.faults.world import World, records
 from tests.support.processes.commands import dutycycle, running
 from tests.support.servers.kafka.broker import RunningBroker
@@ -176,10 +177,11 @@ async def test_a_sink_reads_all_of_a_log_that_its_group_is_ahead_of(
         admin = kafka.admin()  # named, because it must outlive its futures
         for answer in admin.alter_consumer_group_offsets([group]).values():
             await asyncio.to_thread(answer.result, 30)
-        field.feed(lives(20, 4, seed=1), PER_S)
+        records = lives(20, 4, seed=1)
+        feed = await field.feed(records, PER_S)
         one = await field.worker()
-        await field.all_sent()
-        report = await field.judge()
+        await feed.finish()
+        report = await field.judge(records)
         assert "log_truncated" in one.log
     tell(f"a group ahead of its topic by 10,000: {report}")
 
@@ -190,14 +192,13 @@ async def test_a_sink_goes_on_when_its_topic_is_created_again(
     url = f"sqlite:///{tmp_path}/records.db"
     async with SinkField(kafka, topic_prefix, url, tmp_path) as field:
         await field.worker()
-        old = lives(20, 40, seed=1)
-        field.feed(old, 10 * PER_S)
-        await field.all_sent()
+        feed = await field.feed(lives(20, 40, seed=1), 10 * PER_S)
+        await feed.finish()
         await field.until_look(lambda written: written == 20 * 40, "all in the database")
         for topic in ("pod-peaks", "job-peaks"):
             await create_again(kafka, full_name(topic_prefix, topic))
-        field.sent.clear()
-        field.feed([one for one in lives(30, 10, seed=1) if not one.key <= "pod-0019"], PER_S)
-        await field.all_sent()
+        new = [record for record in lives(30, 10, seed=1) if not record.key <= "pod-0019"]
+        feed = await field.feed(new, PER_S)
+        await feed.finish()
         await field.until_look(lambda written: written == 20 * 40 + 10 * 10, "the new ones in the database")
     tell("2 topics created again under a sink: all of the new log is in SQL")

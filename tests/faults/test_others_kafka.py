@@ -22,8 +22,9 @@ from streams.app import app_id
 from tests.faults.test_other_log import PER_S, of_nvml, read_to_the_end
 from tests.support.data.traces import write_trace
 from tests.support.faults.dirt import shifted
-from tests.support.faults.field import PARTITIONS, Field
+from tests.support.faults.field import Field
 from tests.support.faults.oracle import replayed, results
+from tests.support.faults.workers import PARTITIONS
 from tests.support.kafka import settings_of
 from tests.support.processes.commands import derived, environ, run_to_end, running
 from tests.support.processes.figures import read_page, readiness
@@ -244,10 +245,7 @@ def test_workers_of_one_group_have_the_same_settings(
     records = [f"sqlite:///{tmp_path}/{name}.db" for name in ("first", "other")]
     log, sink_log = tmp_path / "stream.log", tmp_path / "sink.log"
     sink_env = env | {"DUTYCYCLE_ANNOTATIONS": "off", "DUTYCYCLE_RECORDS": records[0]}
-    with (
-        running("stream", env=env, log=log),
-        running("sink", env=sink_env, log=sink_log),
-    ):
+    with running("stream", env=env, log=log), running("sink", env=sink_env, log=sink_log):
         wait_until(lambda: readiness(log).startswith("ready"), log.read_text)
         wait_until(lambda: readiness(sink_log).startswith("ready"), sink_log.read_text)
         worker = run_to_end("stream", env=env | {"DUTYCYCLE_WINDOWS": "30s"})

@@ -15,7 +15,7 @@ from tests.support.sinks.rig import Rig, at_work
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.kube
-OBJECTS, AWAY_S = 12, 12.0
+OBJECTS, AWAY_S = 12, 5.0
 SPEC = {"containers": [{"name": "c", "image": "i"}]}
 
 

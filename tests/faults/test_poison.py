@@ -13,9 +13,10 @@ from typing import NamedTuple
 import orjson
 from aiokafka import AIOKafkaProducer
 
+from dutycycle.contract.log import ConsumerRecord, key_bytes
 from dutycycle.contract.topics import TOPICS
 from dutycycle.contract.trace import TraceRecord
-from dutycycle.kafka.consumer import Consumer, Message
+from dutycycle.kafka.consumer import Consumer
 from streams.app import changelog_topics
 from streams.state.codec import to_bytes
 from streams.state.record import BodyKind, clock_key, offset_of, piece_key, state_key, to_value
@@ -74,10 +75,11 @@ def strays() -> Iterator[Spoilt]:
         yield Spoilt(piece_key(NOBODY, 0, number), value)
 
 
-def stale(found: list[Message]) -> Iterator[Spoilt]:
+def stale(found: list[ConsumerRecord]) -> Iterator[Spoilt]:
     """Under keys that somebody has: what any state beats, because it says no offset, or an older one."""
-    for key in {one.key for one in found if one.key}:
-        of_key = [one.payload for one in found if one.key == key and one.payload]
+    for text in {one.key for one in found if one.key}:
+        of_key = [one.value for one in found if one.key == text and one.value]
+        key = key_bytes(text) or b""
         yield Spoilt(key, b"garbage")
         if len(of_key) > 1 and offset_of(of_key[0]) < offset_of(of_key[-1]):
             yield Spoilt(key, of_key[0])
@@ -91,10 +93,10 @@ async def spoil(field: Field, topic: str, partition: int, some: list[Spoilt]) ->
             await producer.send_and_wait(topic, one.value, key=one.key, partition=partition)
 
 
-async def everything(field: Field, topic: str) -> list[Message]:
+async def everything(field: Field, topic: str) -> list[ConsumerRecord]:
     """What lies on a topic, by its full name."""
     reader = Consumer(field.settings, "test", [topic], "beginning")
-    found: list[Message] = []
+    found: list[ConsumerRecord] = []
     await reader.start()
     try:
         async with asyncio.timeout(DEADLINE_S):
@@ -138,11 +140,11 @@ async def damage_victim(field: Field) -> None:
     (topic,) = (
         one for one in changelog_topics(field.settings, stages(field.settings)) if one.endswith("-nvml")
     )
-    mine = [one for one in await everything(field, topic) if (one.key or b"").endswith(VICTIM.encode())]
-    newest = max(mine, key=lambda one: offset_of(one.payload))
-    bad = to_value(BodyKind.PLAIN, offset_of(newest.payload), 0, b"damaged")
+    mine = [one for one in await everything(field, topic) if (one.key or "").endswith(VICTIM)]
+    newest = max(mine, key=lambda one: offset_of(one.value))
+    bad = to_value(BodyKind.PLAIN, offset_of(newest.value), 0, b"damaged")
     clock = to_value(BodyKind.PLAIN, 2**40, 0, b'{"v":1,"high_ms":"soon","behind":null}')
-    some = [Spoilt(newest.key or b"", bad), Spoilt(clock_key(newest.partition), clock)]
+    some = [Spoilt(key_bytes(newest.key) or b"", bad), Spoilt(clock_key(newest.partition), clock)]
     await spoil(field, topic, newest.partition, some)
 
 

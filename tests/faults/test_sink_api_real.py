@@ -24,26 +24,14 @@ SPEC = {"containers": [{"name": "main", "image": "example.org/train:1"}], "nodeN
 NOW = "Sun, 06 Nov 1994 08:49:37 GMT"
 SOON = "Sun, 06 Nov 1994 08:49:38 GMT"
 TROUBLES = [
-    Trouble(500, method="GET"),
-    Trouble(429, {"Retry-After": "1"}, method="GET"),
-    Trouble(reset=True, method="GET"),
-    Trouble(200, body="{", method="GET"),
-    Trouble(429, {"Retry-After": "1"}),
-    Trouble(500),
-    Trouble(409),
-    Trouble(410),
-    Trouble(503, {"Retry-After": SOON, "Date": NOW}),
-    Trouble(502, body="<html>bad gateway</html>"),
-    Trouble(504),
-    Trouble(401),
-    Trouble(reset=True),
-    Trouble(cut=True, after=True),
-    Trouble(200, body="\x00\xff garbage"),
-    Trouble(200, body='{"metadata":"none"}'),
-    Trouble(torn=True),
-    Trouble(drip_s=0.02),
-    Trouble(408),
-]
+    Trouble(500, method="GET"), Trouble(429, {"Retry-After": "1"}, method="GET"),
+    Trouble(reset=True, method="GET"), Trouble(200, body="{", method="GET"),
+    Trouble(429, {"Retry-After": "1"}), Trouble(500), Trouble(409), Trouble(410),
+    Trouble(503, {"Retry-After": SOON, "Date": NOW}), Trouble(502, body="<html>bad gateway</html>"),
+    Trouble(504), Trouble(401), Trouble(reset=True), Trouble(cut=True, after=True),
+    Trouble(200, body="\x00\xff garbage"), Trouble(200, body='{"metadata":"none"}'), Trouble(torn=True),
+    Trouble(drip_s=0.02), Trouble(408),
+]  # fmt: skip
 """Each is followed by a request that is served: trouble after trouble is waited out ever longer."""
 
 

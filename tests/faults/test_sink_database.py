@@ -20,6 +20,7 @@ from tests.support.faults.sink_field import SinkField
 from tests.support.faults.sink_lives import lives
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.postgres import Postgres
+from tests.support.waiting import until
 
 PER_S = 100.0
 PODS = 60
@@ -35,22 +36,22 @@ def resident_bytes(pid: int) -> int:
 
 async def outage(field: SinkField, seconds: float, begin: Callable[[], Any], end: Callable[[], Any]) -> str:
     """Take the database away under load for so long; what was seen meanwhile."""
-    field.feed(lives(PODS, round(PER_S * (seconds + 20) / PODS), seed=1), PER_S)
+    records = lives(PODS, round(PER_S * (seconds + 20) / PODS), seed=1)
+    feed = await field.feed(records, PER_S)
     (worker,) = [await field.worker()]
     await field.until_look(lambda written: written > PODS, "the first records in the database")
     memory = resident_bytes(worker.process.pid)
     await asyncio.to_thread(begin)
-    sent, gone = len(field.sent), time.monotonic()
+    sent, gone = len(feed.stored), time.monotonic()
     await asyncio.sleep(seconds)
-    await field.until_sent(sent + round(seconds * PER_S / 2))
-    lag = len([one for one in field.sent if one.topic == "pod-peaks"]) - await asyncio.to_thread(
-        field.committed
-    )
+    await until(lambda: len(feed.stored) >= sent + round(seconds * PER_S / 2), field.logs)
+    stored = sum(one.topic == "pod-peaks" for one in feed.stored)
+    lag = stored - await asyncio.to_thread(field.committed)
     grown = resident_bytes(worker.process.pid) - memory
-    flowed = (len(field.sent) - sent) / (time.monotonic() - gone)
+    flowed = (len(feed.stored) - sent) / (time.monotonic() - gone)
     await asyncio.to_thread(end)
-    await field.all_sent()
-    report = await field.judge()
+    await feed.finish()
+    report = await field.judge(records)
     assert worker.failures == [], "it goes on by itself"
     assert "sink_away" in worker.log, "it is said"
     assert lag > seconds * PER_S / 4, f"lag {lag}: offsets are not acknowledged before the write"

@@ -26,15 +26,16 @@ async def kill_after_a_write(field: SinkField) -> bool:
 
 async def check(field: SinkField, *, workers: int, kills: int) -> str:
     async with field:
-        field.feed(lives(PODS, min(50 * kills, MOST_VERSIONS), seed=workers), per_s=200)
+        records = lives(PODS, min(50 * kills, MOST_VERSIONS), seed=workers)
+        feed = await field.feed(records, per_s=200)
         for _ in range(workers):
             await field.worker()
         between = 0
         for _ in range(kills):
             between += await kill_after_a_write(field)
-        flowed = field.flows
-        await field.all_sent()
-        report = await field.judge()
+        flowed = feed.flows
+        await feed.finish()
+        report = await field.judge(records)
     assert flowed, f"records ran out before the last kill: {report}"
     assert between >= kills // 2, "kills that hit between writing and acknowledging are what this is about"
     return f"{between} times written and not acknowledged; {report}"

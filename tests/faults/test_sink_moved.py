@@ -37,8 +37,8 @@ async def stand_still(field: SinkField, session_s: float) -> Supervised:
 async def check(field: SinkField, *, moves: int, pauses: int) -> str:
     flowed = False
     async with field:
-        versions = min(60 * (moves + 2 * pauses), MOST_VERSIONS)
-        field.feed(lives(PODS, versions, seed=3), PER_S)
+        records = lives(PODS, min(60 * (moves + 2 * pauses), MOST_VERSIONS), seed=3)
+        feed = await field.feed(records, PER_S)
         await field.worker()
         await field.progress()
         for _ in range(moves):
@@ -50,11 +50,11 @@ async def check(field: SinkField, *, moves: int, pauses: int) -> str:
             await field.progress()
         for _ in range(pauses):
             guest = await stand_still(field, field.settings.session_timeout)
-            flowed = field.flows
+            flowed = feed.flows
             await guest.end()
             await field.members(1)
-        await field.all_sent()
-        report = await field.judge()
+        await feed.finish()
+        report = await field.judge(records)
     assert flowed, f"records ran out before the last move: {report}"
     return f"{moves} joins and leaves, {pauses} frozen past the session; {report}"
 

@@ -15,8 +15,9 @@ from dutycycle.contract.topics import full_name
 from dutycycle.kafka.faust.offsets import ends
 from tests.faults.test_other_log import PER_S, create_again, of_nvml, read_to_the_end, refusal, state_of
 from tests.support.data.traces import write_trace
-from tests.support.faults.field import PARTITIONS, Field
+from tests.support.faults.field import Field
 from tests.support.faults.oracle import counted, difference, replayed, results
+from tests.support.faults.workers import PARTITIONS
 from tests.support.processes.commands import running
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.waiting import until

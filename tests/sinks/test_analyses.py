@@ -18,6 +18,7 @@ from sinks.culling import service as cull
 from sinks.serve.roles import ROLES
 from sinks.serve.service import run as serve
 from tests.support.servers.kafka.certificates import make_certificate
+from tests.support.servers.kube.client import kubeconfig
 from tests.support.waiting import until
 
 Run = Callable[[Settings, Telemetry, asyncio.Event], Awaitable[None]]
@@ -26,10 +27,6 @@ SERVICES: dict[str, Run] = {
     events.CULL: cull.run,
     **{entry.process: partial(serve, [name]) for name, entry in ROLES.items()},
 }
-KUBECONFIG = """\
-{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}],
- clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}], users: [{name: u, user: {token: t}}]}
-"""
 
 
 def settings_of(folder: Path, analyses: str) -> Settings:
@@ -57,8 +54,7 @@ async def started(service: str, folder: Path, analyses: str) -> Telemetry:
 @pytest.fixture(autouse=True)
 def api_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that is known, and not asked at the start."""
-    (tmp_path / "kubeconfig").write_text(KUBECONFIG)
-    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path / "kubeconfig", "http://127.0.0.1:1")))
 
 
 def said(telemetry: Telemetry) -> set[str]:

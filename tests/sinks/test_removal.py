@@ -8,25 +8,14 @@ import pytest
 from dutycycle.kube.discovery import Kind
 from sinks.removal import may_carry
 from tests.support.fakes.api_server import MPIJOB, NODE, FakeApi, Trouble
-from tests.support.processes.commands import environ
-from tests.support.processes.warm import command
+from tests.support.processes.commands import environ, run_to_end
+from tests.support.servers.kube.client import kubeconfig
 
 ELSEWHERE = "/api/v1/namespaces/other/pods/elsewhere"
-CONFIG = """
-apiVersion: v1
-kind: Config
-clusters: [{{name: c, cluster: {{server: "{url}"}}}}]
-users: [{{name: u, user: {{token: t}}}}]
-contexts: [{{name: x, context: {{cluster: c, user: u}}}}]
-current-context: x
-"""
 FOREIGN = {
-    "dutycycle.io/trial": "gpus=1,2",
-    "example.org/a": "1",
-    "plain": "2",
-    "xdutycycle.io/a": "3",
+    "dutycycle.io/trial": "gpus=1,2", "example.org/a": "1", "plain": "2", "xdutycycle.io/a": "3",
     "dutycycle.io.example/a": "4",
-}
+}  # fmt: skip
 
 
 def pod(i: int) -> str:
@@ -49,16 +38,10 @@ def api(api: FakeApi) -> FakeApi:
 
 async def removal(api: FakeApi, folder: Path, *arguments: str) -> tuple[int, str, str]:
     """Exit status, output and errors of the command."""
-    config = folder / "config"
-    config.write_text(CONFIG.format(url=api.url))
-    env = environ() | {"KUBECONFIG": str(config)}
-    process = await asyncio.create_subprocess_exec(
-        *command(), "remove", *arguments, env=env,
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
-    out, err = await asyncio.wait_for(process.communicate(), 240)
-    assert "Traceback" not in err.decode()
-    return process.returncode or 0, out.decode(), err.decode()
+    env = environ() | {"KUBECONFIG": str(kubeconfig(folder / "config", api.url))}
+    done = await asyncio.to_thread(run_to_end, "remove", *arguments, env=env)
+    assert "Traceback" not in done.stderr
+    return done.returncode, done.stdout, done.stderr
 
 
 async def test_all_of_ours_and_nothing_else_goes(api: FakeApi, tmp_path: Path) -> None:

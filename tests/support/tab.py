@@ -62,12 +62,9 @@ class Tab:
     async def resize(self, width: int, height: int) -> None:
         """Be a window of this size."""
         await self.call(
-            "Emulation.setDeviceMetricsOverride",
-            width=width,
-            height=height,
-            deviceScaleFactor=1,
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1,
             mobile=False,
-        )
+        )  # fmt: skip
 
     async def look(self, width: int, scheme: str) -> None:
         """Be so wide, and ``light`` or ``dark``."""

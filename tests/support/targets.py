@@ -28,12 +28,9 @@ from _pytest.mark import ParameterSet
 from tests.support.servers.missing import ServerMissingError
 
 SERVER_FIXTURES = {
-    "kafka_server": "kafka",
-    "secure_kafka_server": "kafka",
-    "postgres_server": "postgres",
-    "prometheus": "prometheus",
-    "kube_server": "kube",
-}
+    "kafka_server": "kafka", "secure_kafka_server": "kafka", "postgres_server": "postgres",
+    "prometheus": "prometheus", "kube_server": "kube",
+}  # fmt: skip
 """The mark of a test that uses the fixture, directly or through another one."""
 PHASES = ("kube", "kafka", "postgres", "prometheus")
 """Marks in the order in which tests with them run, the dearest server first; those with none of them are the
@@ -52,6 +49,8 @@ _LONG_FOLDERS = [
     for folder in ("e2e/kube", "faults", "e2e", "docs", "bench", "simulation", "conformance")
 ]
 """Their tests take the longest: they come first, so that no worker is left alone with them at the end."""
+_FIRST_OF_GROUPS = ("test_p", "test_tr")
+"""With the first file of tests/e2e whose name is not before these, another group on the API server begins."""
 _NEVER_QUICK = ("tests/e2e/kube", "tests/faults")
 """All their tests start programs."""
 
@@ -124,12 +123,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def group_on_kube(file: str) -> str:
     """Name the group of a file whose tests use the Kubernetes API server.
 
-    It is the dearest of the servers, so the files of a folder share one. Those of tests/e2e take a quarter of
-    an hour one after another, as long as all else that a worker does: they are two groups.
+    It is the dearest of the servers, so the files of a folder share one. Those of tests/e2e wait for twelve
+    minutes one after another, with nothing beside them, and all else is done sooner: they are three groups of
+    four minutes.
     """
     folder, name = "/".join(file.split("/")[:2]), file.rpartition("/")[2]
-    later = folder == "tests/e2e" and name >= "test_p"
-    return f"kube of {folder}{' from p on' if later else ''}"
+    begun = [first for first in _FIRST_OF_GROUPS if name >= first] if folder == "tests/e2e" else []
+    return f"kube of {folder}{f' from {begun[-1]} on' if begun else ''}"
 
 
 class Needs(NamedTuple):

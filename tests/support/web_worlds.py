@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 from aiohttp import ClientSession, web
+from aiohttp.test_utils import TestServer
 
 from dutycycle.contract.log import ConsumerRecord
 from dutycycle.contract.records.health import GpuEvent, HitPod
@@ -174,13 +175,10 @@ async def behind_proxy(url: str) -> AsyncIterator[str]:
 
     app = web.Application()
     app.router.add_get(f"{_PREFIX}/{{rest:.*}}", pass_on)
-    runner = web.AppRunner(app, shutdown_timeout=1)
-    await runner.setup()
-    async with ClientSession() as client:
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}{_PREFIX}/"
-        await runner.cleanup()
+    server = TestServer(app)
+    await server.start_server(shutdown_timeout=1)
+    async with ClientSession() as client, server:
+        yield str(server.make_url(f"{_PREFIX}/"))
 
 
 _KEPT = ("Content-Type", "Content-Security-Policy", "Location", "Content-Disposition")

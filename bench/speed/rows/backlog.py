@@ -93,7 +93,7 @@ def backlog(
     its group are not in the figure. It is stopped (SIGSTOP) while the backlog is written. Raises
     ``WrongResultsError`` where the windows are not those of ``right``.
     """
-    topics = Topics(bench.broker)
+    topics = Topics(bench.broker, who.partitions)
     topics.create(nodes)
     load = ticks(nodes, seconds, (GPU,))
     cores = [{bench.cores[-1 - number % len(bench.cores)]} for number in range(workers)]

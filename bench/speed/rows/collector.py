@@ -1,6 +1,5 @@
 """``dutycycle collect`` on a full node: 8 GPUs of the fake driver, 100 pods of the kernel, 1 Hz."""
 
-import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -11,13 +10,12 @@ from pathlib import Path
 from statistics import quantiles
 
 from bench.speed.bench import Bench
-from bench.speed.cluster import PARTITIONS, Topics
-from bench.speed.worker import Contender, Worker, own_command, working
+from bench.speed.cluster import Topics
+from bench.speed.worker import Worker, own_command, working
 from collectors.cgroup.mounts import find_hierarchies
 from tests.support.data.fake_host import pod_path
 from tests.support.fakes.nvml.full_node import full_node
-from tests.support.fakes.nvml.library import driver
-from tests.support.processes.commands import environ
+from tests.support.fakes.nvml.library import driver as library
 
 PODS = 100
 TOP_CGROUP = "dutycycle-bench"
@@ -33,9 +31,11 @@ def collector(bench: Bench) -> None:
         world = driver.write(bench.folder / "world")
         topics = Topics(bench.broker)
         topics.create(1)
-        with working(
-            _collect(world, bench.folder), topics, bench.folder, bench.last, signal.SIGTERM
-        ) as worker:
+        plain = own_command(
+            "collect", node="bench", spool=str(bench.folder / "spool"), kubernetes="off", pod_resources="off"
+        )
+        collect = replace(plain, environment=lambda topics: plain.environment(topics) | library(world))
+        with working(collect, topics, bench.folder, bench.last) as worker:
             warm, seconds = bench.size.collector_s
             worker.wait(lambda: _measured(worker, "nvml") > 0)
             time.sleep(warm)
@@ -81,17 +81,6 @@ def _ticks_ms(worker: Worker, seconds: int) -> Iterator[float]:
 
 def _measured(worker: Worker, source: str) -> float:
     return worker.figures().get(f'measures_total{{collector="{source}"}}', 0.0)
-
-
-def _collect(world: Path, folder: Path) -> Contender:
-    def environment(topics: Topics) -> dict[str, str]:
-        settings = environ(
-            broker=topics.broker.url, topic_prefix=topics.prefix, partitions=str(PARTITIONS), node="bench",
-            spool=str(folder / "spool"), kubernetes="off", pod_resources="off",
-        )  # fmt: skip
-        return settings | driver(world)
-
-    return own_command("collect", environment)
 
 
 @contextmanager

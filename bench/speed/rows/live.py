@@ -11,13 +11,13 @@ import orjson
 from confluent_kafka import OFFSET_END, Consumer, TopicPartition
 
 from bench.speed.bench import Bench
-from bench.speed.cluster import GPU, HOST, PARTITIONS, Sent, Topics, series, stream_of, ticks
+from bench.speed.cluster import GPU, HOST, Sent, Topics, series, stream_of, ticks
 from bench.speed.truth import LATENESS_S, WrongResultsError
 from bench.speed.worker import Contender, Worker, ours, total, working
 from dutycycle.contract.topics import TOPICS
 
 _FLEET_GPUS = 2
-_EARLY_ALONE = "300s"
+_NO_SNAPSHOTS = "300s"
 _STARTS_S = 10
 """Nodes begin one after another in so many seconds: nobody starts all collectors of a cluster in the same
 one. What is evaluated every ten seconds from a node's first tick on is spread as in a cluster then."""
@@ -34,7 +34,9 @@ class Arrivals(threading.Thread):
             {"bootstrap.servers": topics.broker.bootstrap, "group.id": "bench", "log_level": 0}
         )
         name = topics.name("window-aggregates")
-        self._consumer.assign([TopicPartition(name, place, OFFSET_END) for place in range(PARTITIONS)])
+        self._consumer.assign(
+            [TopicPartition(name, number, OFFSET_END) for number in range(topics.partitions)]
+        )
         self._done = threading.Event()
 
     def run(self) -> None:
@@ -91,22 +93,22 @@ def live(bench: Bench) -> None:
 
 
 def exact(bench: Bench) -> None:
-    """What snapshots at a time cost: the same with those alone that come early, after many records."""
-    gained, _ = _keep_up(bench, ours(_EARLY_ALONE), bench.size.exact)
+    """Measure real time without snapshots: the first would come after the end."""
+    gained, _ = _keep_up(bench, ours(_NO_SNAPSHOTS), bench.size.exact)
     bench.add("exact.cpu_us", gained["cpu_s"] / gained["taken"] * 1e6, "µs of CPU a sample")
 
 
 def fleet(bench: Bench) -> None:
     """Check docs/scale.md: what a large fleet takes, worked out from a small one, beside what is measured."""
-    (small, _, short), (large, warm, seconds) = bench.size.fleet
+    small, large, warm, seconds = bench.size.fleet
     bench.note(
         "fleet.how",
-        f"One worker on one core, a tick a second in real time: {large:,} nodes for {seconds} s, and what "
-        f"{small:,} nodes take in {short} s, times {large / small:g}; both {warm} s after the first tick. "
-        f"Nodes have {_FLEET_GPUS} GPUs here: one core does not carry {large:,} nodes with 8. Memory is that "
-        "of a worker which has read one node, and what the others add.",
+        f"One worker on one core, a tick a second in real time: {large:,} nodes, and what {small:,} nodes "
+        f"take, times {large / small:g}; both for {seconds} s, {warm} s after the first tick. Nodes have "
+        f"{_FLEET_GPUS} GPUs here: one core does not carry {large:,} nodes with 8. Memory is that of a "
+        "worker which has read one node, and what the others add.",
     )
-    few, many = (_rates(bench, size) for size in bench.size.fleet)
+    few, many = (_rates(bench, (nodes, warm, seconds)) for nodes in (small, large))
     base = {"memory_mb": few.pop("alone_mb")}
     for name, value in few.items():
         start = base.get(name, 0)

@@ -7,14 +7,12 @@ from collections.abc import Iterator
 
 from bench.speed.annotations import simulate, write_to_server
 from bench.speed.bench import Bench
-from bench.speed.cluster import PARTITIONS, Sample, Topics
+from bench.speed.cluster import Sample, Topics
 from bench.speed.worker import own_command, total, working
 from dutycycle.contract.codec import encode
-from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import TOPICS
 from dutycycle.kafka.topics import ensure_topics
 from sinks.app import app_id
-from tests.support.processes.commands import environ
 from tests.support.servers.postgres import Postgres
 from tests.support.sinks import made
 
@@ -27,24 +25,18 @@ def postgres(bench: Bench) -> None:
     """``dutycycle sink`` reads a backlog of ``pod-peaks``, each of another pod that has a row already."""
     bench.note("postgres.how", f"{bench.size.peak_records:,} records, each of a pod that has a row")
     count, topics, server = bench.size.peak_records, Topics(bench.broker), Postgres()
-    settings = Settings(broker=bench.broker.url, topic_prefix=topics.prefix, partitions=PARTITIONS)
-
-    def environment(topics: Topics) -> dict[str, str]:
-        return environ(
-            broker=topics.broker.url, topic_prefix=topics.prefix, partitions=str(PARTITIONS), records=url,
-            annotations="off", kubernetes="off", session_timeout="60s",
-        )  # fmt: skip
-
     try:
-        url = server.new_database()
-        asyncio.run(ensure_topics(settings, list(TOPICS)))
-        with working(own_command("sink", environment), topics, bench.folder, bench.last) as worker:
+        sink = own_command(
+            "sink", records=server.new_database(), annotations="off", kubernetes="off", session_timeout="60s"
+        )
+        asyncio.run(ensure_topics(topics.settings, list(TOPICS)))
+        with working(sink, topics, bench.folder, bench.last) as worker:
             for turn in (1, 2):
                 worker.process.send_signal(signal.SIGSTOP)
                 topics.fill(_peaks(count, turn))
                 worker.process.send_signal(signal.SIGCONT)
                 began_s, before_s = time.monotonic(), worker.cpu_s()
-                worker.wait(lambda: topics.committed(app_id(settings), "pod-peaks") >= turn * count)  # noqa: B023
+                worker.wait(lambda: topics.committed(app_id(topics.settings), "pod-peaks") >= turn * count)  # noqa: B023
             took_s, cpu_s = time.monotonic() - began_s, worker.cpu_s() - before_s
             assert total(worker.figures(), "writes_total") == 2 * count, "a record is a row"
     finally:

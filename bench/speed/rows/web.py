@@ -3,7 +3,6 @@ what memory."""
 
 import asyncio
 import re
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -13,14 +12,12 @@ from aiohttp import ClientSession, ClientTimeout
 from sqlalchemy import create_engine, text
 
 from bench.speed.bench import Bench
-from bench.speed.cluster import PARTITIONS, Sample, Topics
-from bench.speed.worker import Contender, Worker, working
+from bench.speed.cluster import Sample, Topics
+from bench.speed.worker import Worker, own_command, working
 from dutycycle.contract.records.hours import HOUR_MS
-from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import TOPICS
 from dutycycle.kafka.topics import ensure_topics
 from tests.support.fleet import START_MS, fleet_records, fleet_tick
-from tests.support.processes.commands import environ
 from tests.support.servers.ports import free_port
 from tests.support.servers.postgres import Postgres
 from tests.support.sinks.recording import insert_jobs
@@ -59,23 +56,15 @@ def web(bench: Bench) -> None:
         with engine.begin() as connection:  # as autovacuum does where rows come in over weeks
             connection.execute(text("ANALYZE"))
         engine.dispose()
-        settings = Settings(broker=bench.broker.url, topic_prefix=topics.prefix, partitions=PARTITIONS)
-        asyncio.run(ensure_topics(settings, list(TOPICS)))
+        asyncio.run(ensure_topics(topics.settings, list(TOPICS)))
         began = round(time.time()) - START_MS // 1000
         topics.fill(fleet_records(_GPUS, 1, began))
         stop = threading.Event()
         feeding = threading.Thread(target=topics.pace, args=(_ticks(began, stop),))
         feeding.start()
-        who = Contender(
-            name="web",
-            command=lambda _: [sys.executable, "-m", "dutycycle", "serve", "--roles", "web"],
-            environment=lambda topics: environ(
-                broker=topics.broker.url, topic_prefix=topics.prefix, partitions=str(PARTITIONS), records=url,
-                serve_listen=f"127.0.0.1:{port}",
-            ),
-        )  # fmt: skip
+        page = own_command("serve", "--roles", "web", records=url, serve_listen=f"127.0.0.1:{port}")
         try:
-            with working(who, topics, bench.folder, bench.last) as worker:
+            with working(page, topics, bench.folder, bench.last) as worker:
                 asyncio.run(_measure_page(bench, worker, f"http://127.0.0.1:{port}/", seconds, watched_s))
         finally:
             stop.set()

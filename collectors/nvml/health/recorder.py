@@ -8,15 +8,15 @@ from typing import NamedTuple
 from msgspec.structs import asdict, replace
 
 from collectors.attribution.processes import printable
-from collectors.base import Outgoing, Tick
+from collectors.base import Tick, of_node
 from collectors.nvml import gate
 from collectors.nvml.device import Device, DeviceRef
 from collectors.nvml.health.counters import HealthReader
 from collectors.nvml.health.watch import XID, DriverEvent, EventWatch
 from collectors.nvml.session import Session
-from dutycycle.contract.codec import encode
-from dutycycle.contract.health.changes import STATE_S, Change, changes, describe, is_judged_alike
+from dutycycle.contract.health.changes import STATE_S, Change, changes, describe, hit_pods, is_judged_alike
 from dutycycle.contract.health.xids import FALLEN_OFF
+from dutycycle.contract.log import ProducerRecord
 from dutycycle.contract.records.health import GpuEvent, GpuFacts, HealthCounters, HitPod
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.samples import Gpu
@@ -107,9 +107,9 @@ class HealthRecorder:
 
     def records(
         self, tick: Tick, session: Session, gpus: Mapping[str, Gpu], readings: Mapping[str, HealthReading]
-    ) -> list[Outgoing]:
+    ) -> list[ProducerRecord]:
         """Return what happened in this tick; ``gpus`` that answered by UUID, and what was read of them."""
-        hit = {uuid: self._hit(gpu) for uuid, gpu in gpus.items()}
+        hit = {uuid: hit_pods(gpu, self._pod_of) for uuid, gpu in gpus.items()}
         events: list[GpuEvent] = []
         for uuid, change, instance, inferred in self._happened(session, readings):
             device = session.device(uuid)
@@ -131,9 +131,7 @@ class HealthRecorder:
                 events.append(replace(self._event(tick, session, uuid, Change("state")), facts=facts))
                 self._stated[uuid] = tick.monotonic_s, self._counters.get(uuid)
         self._pods = {uuid: pods for uuid, pods in hit.items() if pods is not None}
-        return [
-            Outgoing(topic=_TOPIC, key=tick.node, payload=encode(event), ts_ms=tick.ts_ms) for event in events
-        ]
+        return [of_node(_TOPIC, event) for event in events]
 
     def _happened(self, session: Session, readings: Mapping[str, HealthReading]) -> Iterator["_Happening"]:
         """Yield Xids, then the lost and the returned, then what changed."""
@@ -196,31 +194,6 @@ class HealthRecorder:
             return True
         moved = before is None or replace(before, energy_j=None) != replace(counters, energy_j=None)
         return moved and now_s - at_s >= _LEAST_STATE_S
-
-    def _hit(self, gpu: Gpu) -> tuple[HitPod, ...] | None:
-        """Return the pods whose processes are on it; where there are none, those that were given it. None
-        where that is not known."""
-        if gpu.processes is None and gpu.allocated is None:
-            return None
-        uids = dict.fromkeys(
-            process.pod_uid for process in gpu.processes or () if process.pod_uid is not None
-        )
-        given = {
-            allocation.pod_uid: allocation
-            for allocation in gpu.allocated or ()
-            if allocation.pod_uid is not None
-        }
-        pods = []
-        for uid in uids or given:
-            pod, allocation = self._pod_of(uid), given.get(uid)
-            if pod is not None:
-                pods.append(HitPod(uid=uid, namespace=pod.namespace, name=pod.name, job=pod.job))
-            elif allocation is not None:
-                pods.append(HitPod(uid=uid, namespace=allocation.namespace, name=allocation.pod))
-            else:
-                pods.append(HitPod(uid=uid))
-        # Given to somebody whose uid is not known, it is not nobody's.
-        return None if gpu.allocated and not pods else tuple(pods)
 
 
 class _Happening(NamedTuple):

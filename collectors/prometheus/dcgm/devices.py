@@ -18,6 +18,7 @@ from collectors.prometheus.identity.pods import PodIndex
 from collectors.prometheus.series import NewSample, ScrapedSeries, SeriesLabels
 from collectors.throttle import throttle_names
 from dutycycle.contract.catalogue import ACTIVITY_METRICS, HELD_METRICS, names, rows_of
+from dutycycle.contract.energy import MOST_GROWTH_W
 from dutycycle.contract.metering import FalseZeros
 from dutycycle.contract.records.samples import Allocation, Gpu, MigDevice
 
@@ -95,11 +96,15 @@ class GpuReader:
                 reading = None if growth is None else self.vocabulary.read(sample.labels, growth)
             if reading is None:
                 continue
+            leaps = False
+            if reading.field == "energy_j" and sample.per_s is not None:
+                growth_w = self.vocabulary.read(sample.labels, sample.per_s)
+                leaps = growth_w is not None and growth_w.value > MOST_GROWTH_W
             if not sample.labels.get("UUID"):
                 self.nameless[sample.name, "UUID"] += 1
             elif _index_of(sample.labels) is None:
                 self.nameless[sample.name, "gpu"] += 1
-            elif reading.possible:
+            elif reading.possible and not leaps:
                 high = None if sample.high is None else self.vocabulary.read(sample.labels, sample.high)
                 named = self.exporters.holder_of(sample.labels)
                 holder = None if named is None else pod_index.placed(named)

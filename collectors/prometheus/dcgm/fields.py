@@ -9,7 +9,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from statistics import fmean
 from typing import NamedTuple
 
@@ -278,7 +278,10 @@ def _energy_factor(growth: EnergyGrowth, usual: float) -> float:
 
 
 def _steps(counter: ScrapedSeries, watts: float) -> Iterator[tuple[float, float]]:
-    """Yield by how much a counter grew from each scrape to the next, and the joules that its power says."""
-    for (before_ms, before), (ms, value) in pairwise(counter.points):
-        if value >= before and ms - before_ms <= _LONGEST_STEP_MS and value not in _BLANKS:
+    """Yield by how much a counter grew from each scrape to the next, and the joules that its power says; not
+    up to a value that the next one takes back."""
+    following = [value for _, value in counter.points[2:]]
+    for ((before_ms, before), (ms, value)), after in zip_longest(pairwise(counter.points), following):
+        is_step = before <= value <= (value if after is None else after)
+        if is_step and ms - before_ms <= _LONGEST_STEP_MS and value not in _BLANKS:
             yield value - before, watts * (ms - before_ms) / 1000

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from collectors.base import Tick
 from collectors.prometheus.dcgm.fields import HEALTH_FIELDS, NVLINK_ERRORS, PAGES, Vocabulary
 from collectors.prometheus.series import NewSample
-from dutycycle.contract.health.changes import STATE_S, Change, changes, describe, is_judged_alike
-from dutycycle.contract.records.health import GpuEvent, GpuFacts, HealthCounters, HitPod
+from dutycycle.contract.health.changes import STATE_S, Change, changes, describe, hit_pods, is_judged_alike
+from dutycycle.contract.records.health import GpuEvent, GpuFacts, HealthCounters
 from dutycycle.contract.records.samples import Gpu, NvmlSample
 
 _FLAGS = frozenset({"remap_pending", "remap_failed", "pages_pending"})
@@ -62,20 +62,9 @@ class DcgmHealth:
     def _event(self, record: NvmlSample, gpu: Gpu, change: Change, tick: Tick) -> GpuEvent:
         self._seq += 1
         is_state = change.kind == "state"
-        given = {
-            allocation.pod_uid: allocation
-            for allocation in gpu.allocated or ()
-            if allocation.pod_uid is not None
-        }
-        pods = tuple(
-            HitPod(uid=uid, namespace=allocation.namespace, name=allocation.pod)
-            for uid, allocation in given.items()
-        )
         return GpuEvent(
             node=record.node, collector=tick.collector, seq=self._seq, ts_ms=record.ts_ms, gpu=gpu.uuid,
-            index=gpu.index, **describe(change),
-            # Somebody has it whose uid is not known: that is not nobody.
-            pods=None if is_state or gpu.allocated is None or (gpu.allocated and not pods) else pods,
+            index=gpu.index, **describe(change), pods=None if is_state else hit_pods(gpu),
             counters=self._counters.get((record.node, gpu.uuid)),
             facts=GpuFacts(model=gpu.model) if is_state and gpu.model else None,
         )  # fmt: skip

@@ -9,8 +9,10 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from hashlib import sha256
 from itertools import chain, pairwise
 
+from collectors.prometheus.identity.labels import NODE_LABELS, OWN_HOST, first_of
 from collectors.prometheus.series import ScrapedSeries
 from dutycycle.contract.errors import DutycycleError
 
@@ -19,10 +21,10 @@ CLUSTER = "__cluster__"
 _USUAL = ("cluster", "cluster_name", "k8s_cluster_name", "k8s_cluster", "kubernetes_cluster", "cluster_id",
           "clusterName")  # fmt: skip
 _NAMESPACES = ("namespace", "exported_namespace", "pod_namespace", "exported_pod_namespace", "job",
-               "container_label_io_kubernetes_pod_namespace")  # fmt: skip
+               "exported_job", "container_label_io_kubernetes_pod_namespace")  # fmt: skip
 """Labels that mean nothing without their cluster; a job is a set of targets of one cluster."""
 _OF_THE_GPU = re.compile(
-    r"__(?!tenant_id__)\w+|UUID|gpu|device|modelName|pci_bus_id|DCGM_\w+|GPU_I_\w+|vgpu|instance|job|endpoint|service|\w*pod\w*|"
+    r"__(?!tenant_id__)\w+|UUID|gpu|device|modelName|pci_bus_id|DCGM_\w+|GPU_I_\w+|vgpu|(?:exported_)?(?:instance|job)|endpoint|service|\w*pod\w*|"
     r"\w*namespace|\w*container\w*|\w*uid|Hostname|hostname|node"
 )
 """Labels that differ between GPUs, targets or pods of one cluster. Mimir's federation of
@@ -70,6 +72,8 @@ def _named(series: ScrapedSeries, labels: Sequence[str]) -> ScrapedSeries:
     if not cluster:
         return series
     part = _NO_NAME.sub("-", cluster).strip("._-")
+    if not cluster.isascii() or not part:  # what is left of it may be left of another one, too
+        part = f"{part}-{sha256(cluster.encode()).hexdigest()[:8]}".lstrip("-")
     of = {name: f"{part}.{series.labels[name]}" for name in _NAMESPACES if series.labels.get(name)}
     return replace(series, labels={**series.labels, **of, CLUSTER: part})
 
@@ -78,8 +82,8 @@ def _label_of_collision(gpus: Iterable[ScrapedSeries]) -> str | None:
     """Return the label of GPUs that have one node's name and one number at one time, but are two."""
     places: dict[tuple[str, str], dict[str, list[ScrapedSeries]]] = defaultdict(lambda: defaultdict(list))
     for scraped in gpus:
-        host = scraped.labels.get("node") or scraped.labels.get("Hostname")
-        if host and scraped.points and scraped.labels.get("UUID"):
+        host = first_of(scraped.labels, (*NODE_LABELS, "Hostname"))
+        if host and host not in OWN_HOST and scraped.points and scraped.labels.get("UUID"):
             places[host, scraped.labels.get("gpu", "")][scraped.labels["UUID"]].append(scraped)
     for (host, gpu), of_uuids in sorted(places.items()):
         several = [of for _, of in sorted(of_uuids.items())]

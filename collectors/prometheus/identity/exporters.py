@@ -7,13 +7,14 @@ from collectors.prometheus.identity.labels import (
     RENAMED,
     Workload,
     address_of,
+    target_of,
     workload_of,
     workloads,
 )
 from collectors.prometheus.series import ScrapedSeries, SeriesLabels
+from dutycycle.kube.resources import is_gpu, is_like_gpu
 
 _REQUESTS = "kube_pod_container_resource_requests"
-_GPU_RESOURCES = ("nvidia_com_gpu", "nvidia_com_mig", "amd_com_gpu", "gpu_intel_com")
 _NVIDIA_S_OWN = "dcgm-exporter"
 """In the name of the exporter's pod as NVIDIA's charts make it: the last resort, where nothing else tells."""
 _Name = tuple[str, str]
@@ -60,7 +61,8 @@ class Exporters:
                     self._addresses[name] = address
             elif metric == _REQUESTS:
                 self._requests_known = True
-                if scraped.labels.get("resource", "").startswith(_GPU_RESOURCES):
+                resource = scraped.labels.get("resource", "")
+                if is_gpu(resource) or is_like_gpu(resource):
                     self._asking.add(name)
 
     def holder_of(self, labels: SeriesLabels) -> Workload | None:
@@ -85,4 +87,5 @@ class Exporters:
 
 def _scrape_of(labels: SeriesLabels) -> str:
     """Return the scrape job, or the target alone where a series does not say it; empty without either."""
-    return labels.get("job") or labels.get("instance", "")
+    job, instance = target_of(labels)
+    return job or instance

@@ -1,15 +1,21 @@
 """Reads what the labels of a series say of its target, its namespace, and the pod that it is about. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from collectors.prometheus.series import SeriesLabels
 
 Target = tuple[str, str]
-"""The labels ``job`` and ``instance`` of a scrape."""
+"""The job and the instance of a scrape."""
 POD_INFO = "kube_pod_info"
 RENAMED = "exported_"
 """How a scrape without ``honor_labels`` begins the exporter's labels that the target has as well."""
+NODE_LABELS = (
+    f"{RENAMED}node", "node", "kubernetes_node", "kubernetes_io_hostname", "node_name", "k8s_node_name"
+)  # fmt: skip
+"""In which a scrape configuration names the node of a target, the surest first."""
+OWN_HOST = ("localhost", "127.0.0.1", "::1")
+"""What every host calls itself: it names none."""
 _KINDS = (
     (RENAMED, ""),
     ("container_label_io_kubernetes_", "_name"),
@@ -60,12 +66,20 @@ def namespace_of(labels: SeriesLabels) -> str:
     return labels.get(f"{RENAMED}namespace") or labels.get("namespace", "")
 
 
+def first_of(labels: SeriesLabels, names: Iterable[str]) -> str:
+    """Return the text of the first of these labels that says something; empty without any."""
+    return next((labels[name] for name in names if labels.get(name)), "")
+
+
 def target_of(labels: SeriesLabels) -> Target:
-    """Tell where a series was scraped."""
-    return labels.get("job", ""), labels.get("instance", "")
+    """Tell where a series was scraped: the exporter, where one Prometheus has it of another (federation)."""
+    return (
+        labels.get("exported_job") or labels.get("job", ""),
+        labels.get("exported_instance") or labels.get("instance", ""),
+    )
 
 
 def address_of(labels: SeriesLabels) -> str:
     """Return the host of the target, without its port and the brackets of IPv6; empty for none."""
-    instance = labels.get("instance", "")
+    _, instance = target_of(labels)
     return (instance.rpartition(":")[0] or instance).strip("[]")

@@ -10,10 +10,13 @@ from collections.abc import Iterable, Mapping
 
 from collectors.prometheus.identity.clusters import CLUSTER
 from collectors.prometheus.identity.labels import (
+    NODE_LABELS,
+    OWN_HOST,
     POD_INFO,
     RENAMED,
     Target,
     address_of,
+    first_of,
     target_of,
     workload_of,
 )
@@ -21,13 +24,10 @@ from collectors.prometheus.series import ScrapedSeries, SeriesLabels
 from dutycycle.contract.units import NAME_PATTERN
 
 UNAME = "node_uname_info"
-_BY_SCRAPE = (f"{RENAMED}node", "node", "kubernetes_node", "kubernetes_io_hostname")
-_BY_NAME = (*_BY_SCRAPE, "nodename")
+_BY_NAME = (*NODE_LABELS, "nodename")
 _BY_EXPORTER = ("Hostname", "hostname")
 _NODE = re.compile(NAME_PATTERN)
 _MOST_LETTERS = 253  # no name of a Kubernetes node is longer
-_OWN_HOST = ("localhost", "127.0.0.1", "::1")
-"""What every host calls itself: it names none."""
 _FORGOTTEN_MS = 15 * 60_000
 """After so long a GPU may be in another machine: a cloud gives it to the next one."""
 GpuPlace = tuple[str, str, int]
@@ -82,7 +82,7 @@ class NodeNames:
         if infos:  # what it said before is kept where it says nothing
             self._of_pods, self._of_names, self._of_addresses = {}, {}, {}
         for info in infos:
-            who, node = workload_of(info.labels), _first(info.labels, (f"{RENAMED}node", "node"))
+            who, node = workload_of(info.labels), first_of(info.labels, (f"{RENAMED}node", "node"))
             if who is None or not node:
                 continue
             self._learn_node(info.labels, node)
@@ -100,7 +100,7 @@ class NodeNames:
     def _learn_domain(self, labels: SeriesLabels, node: str) -> None:
         first, _, domain = node.partition(".")
         if domain and not first.isdigit():  # an address has no domain
-            name = _in_cluster(labels, first)
+            name = _in_cluster(labels, first.lower())
             self._of_first_parts[name] = node if self._of_first_parts.get(name, node) == node else ""
 
     def learn_gpus(self, series: Iterable[ScrapedSeries]) -> None:
@@ -109,7 +109,7 @@ class NodeNames:
             (scraped for scraped in series if scraped.points), key=lambda scraped: scraped.points[0][0]
         ):
             uuid = scraped.labels.get("UUID", "")
-            host = _in_cluster(scraped.labels, _first(scraped.labels, _BY_EXPORTER))
+            host = _in_cluster(scraped.labels, first_of(scraped.labels, _BY_EXPORTER))
             node = self.node_of(scraped.labels)
             known, last_ms = self._gpus.get(uuid, (node, 0))
             first_ms = scraped.points[0][0]
@@ -135,7 +135,9 @@ class NodeNames:
         the address."""
         if node := _of_scrape(labels):
             return _in_cluster(labels, node)
-        host = _first(labels, _BY_EXPORTER) or self.hosts.get(target_of(labels), "")
+        own_name = first_of(labels, _BY_EXPORTER) or self.hosts.get(target_of(labels), "")
+        # A kubelet calls its node by the name of the host in small letters.
+        host = own_name if _in_cluster(labels, own_name) in self._nodes else own_name.lower()
         address = address_of(labels)
         # The exporter may know its domain, and the kubelet not, or the other way.
         first, _, _ = host.partition(".")
@@ -147,7 +149,7 @@ class NodeNames:
             self._of_first_parts.get(_in_cluster(labels, host), ""),
             first if _in_cluster(labels, first) in self._nodes else "",
             of_pod if any(name.startswith(RENAMED) for name in labels) else "",
-            "" if host in _OWN_HOST or host == labels.get("pod") else host,
+            "" if host in OWN_HOST or host == labels.get("pod") else own_name,
             self._of_addresses.get(_in_cluster(labels, address), ""),
             address,
         )
@@ -157,11 +159,7 @@ class NodeNames:
 
 def _of_scrape(labels: SeriesLabels) -> str:
     """Return the node as the scrape configuration says it; ``nodename`` of ``UNAME`` is the exporter's."""
-    return _first(labels, _BY_SCRAPE if labels.get("__name__") == UNAME else _BY_NAME)
-
-
-def _first(labels: SeriesLabels, names: Iterable[str]) -> str:
-    return next((labels[name] for name in names if labels.get(name)), "")
+    return first_of(labels, NODE_LABELS if labels.get("__name__") == UNAME else _BY_NAME)
 
 
 def _in_cluster(labels: Mapping[str, str], name: str) -> str:

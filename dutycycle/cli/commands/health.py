@@ -74,7 +74,7 @@ def read_health(settings: Settings) -> list[GpuHealth]:
     gpus: dict[str, GpuHealth] = {}
     for record in records:
         if record.topic == "gpu-events":
-            event = decode(GpuEvent, record.payload or b"", record.topic)
+            event = decode(GpuEvent, record.value or b"", record.topic)
             gpus[event.gpu] = fold(gpus.get(event.gpu), event)
     if not gpus:
         reasons = [name for condition, name in telemetry.conditions if condition == "gpus_unavailable"]

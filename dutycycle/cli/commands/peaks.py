@@ -2,7 +2,6 @@
 programs."""
 
 import argparse
-import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import groupby
@@ -17,6 +16,7 @@ from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.records.derived import JobPeaks, NodePeaks, PodPeaks
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.units import JOULES_PER_KWH, rfc3339, utc_day
+from dutycycle.process import print_remark
 from dutycycle.words import bytes_text, percent_text
 from sinks.records.location import default_records_url
 from sinks.records.query import Which, job_peaks, node_peaks, pod_peaks, require_namespace
@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--job", metavar="NAME", help="only this job, or its pods, by name or uid")
     parser.add_argument("--node", metavar="NAME", help="only what ran on this node, or this node")
     parser.add_argument(
-        "--label", type=_label, metavar="KEY=VALUE",
+        "--label", type=lambda text: tuple(map(str.strip, text.partition("=")[::2])), metavar="KEY=VALUE",
         help="only pods with this label, or jobs with such pods; of those that DUTYCYCLE_POD_LABELS keeps",
     )  # fmt: skip
     parser.add_argument(
@@ -100,16 +100,10 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     if not records:
         require_namespace(url, args.namespace)
     if which == Which() and not any(map(gpu_count, records)) and any(peak.gpus for peak in node_peaks(url)):
-        print("no pod had a GPU; what each node's GPUs did: dutycycle peaks --nodes", file=sys.stderr)  # noqa: T201
+        print_remark("no pod had a GPU; what each node's GPUs did: dutycycle peaks --nodes")
     if args.sort != "name":
         records = sorted(records, key=lambda peaks: -(_SORTS[args.sort](peaks) or 0))
     return print_records(records, args.format, nothing)
-
-
-def _label(text: str) -> tuple[str, str]:
-    """Parse ``team=nlp``, or ``team`` for any value."""
-    key, _, value = text.partition("=")
-    return key.strip(), value.strip()
 
 
 def print_records(records: Sequence[PeakRecord], form: str, nothing: str) -> int:
@@ -132,16 +126,17 @@ def print_records(records: Sequence[PeakRecord], form: str, nothing: str) -> int
             ]
         print_csv(_CSV, rows_of_metrics)
     else:
-        times_named = Counter(_name(record) for record in records)
+        heads = [_head(record) for record in records]
+        times_named = Counter((head["namespace"] or "", head["name"]) for head in heads)
         names = ["namespace", "name", "node", "job"]
         if any(count > 1 for count in times_named.values()):
             names.insert(3, "started")  # the same name again is another pod: their start tells them apart
         rows = []
-        for record in records:
-            head = _head(record)
+        for record, head in zip(records, heads, strict=True):
+            is_named_again = times_named[head["namespace"] or "", head["name"]] > 1
             figures = (form(_value(record, metric)) for _, metric, form in _COLUMNS)
             span = f"{(record.last_ms - record.first_ms) / 1000:.0f}"
-            head["started"] = rfc3339(head["started_ms"]) if times_named[_name(record)] > 1 else ""
+            head["started"] = rfc3339(head["started_ms"]) if is_named_again else ""
             cells = (str(head[name] or "") for name in names)
             rows.append([*cells, str(gpu_count(record) or ""), *figures, span, "yes" if record.final else ""])
         headers = [*names, "GPUs>", *(f"{header}>" for header, _, _ in _COLUMNS), "seconds>", "ended"]
@@ -178,22 +173,22 @@ def print_days(records: Sequence[NodePeaks], form: str, nothing: str) -> int:
 
 
 def _head(record: PeakRecord) -> dict[str, Any]:
-    times = {"first_ms": record.first_ms, "last_ms": record.last_ms, "final": record.final}
-    times["started_ms"] = began_ms(record)
     if isinstance(record, PodPeaks):
-        pod = record.pod
-        job = "" if pod.job is None else pod.job.name
-        names = {
-            "kind": "pod",
-            "namespace": pod.namespace,
-            "name": pod.name,
-            "uid": pod.uid,
-            "node": pod.node,
-        }
-        return names | {"job": job} | times
-    job_ref = record.job
-    names = {"kind": job_ref.kind, "namespace": record.namespace, "name": job_ref.name, "uid": job_ref.uid}
-    return names | {"node": "", "job": job_ref.name} | times
+        pod, job = record.pod, record.pod.job
+        whose = {
+            "kind": "pod", "namespace": pod.namespace, "name": pod.name, "uid": pod.uid, "node": pod.node,
+            "job": "" if job is None else job.name,
+        }  # fmt: skip
+    else:
+        ref = record.job
+        whose = {
+            "kind": ref.kind, "namespace": record.namespace, "name": ref.name, "uid": ref.uid, "node": "",
+            "job": ref.name,
+        }  # fmt: skip
+    return whose | {
+        "first_ms": record.first_ms, "last_ms": record.last_ms, "final": record.final,
+        "started_ms": began_ms(record),
+    }  # fmt: skip
 
 
 def gpu_count(record: PeakRecord) -> int:
@@ -204,11 +199,6 @@ def gpu_count(record: PeakRecord) -> int:
 def began_ms(record: PeakRecord) -> int:
     """Tell when the pod or job of this name began, as far as is known."""
     return started_ms(record) if isinstance(record, PodPeaks) else record.first_ms
-
-
-def _name(record: PeakRecord) -> tuple[str, str]:
-    head = _head(record)
-    return head["namespace"] or "", head["name"]
 
 
 def _value(record: PeakRecord, metric: str) -> float | None:

@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import sys
 
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.settings.groups import Settings
@@ -10,6 +9,7 @@ from dutycycle.kube.client import Limits
 from dutycycle.kube.errors import GoneError, KubeError
 from dutycycle.kube.objects import connect
 from dutycycle.kube.references import ObjectRef
+from dutycycle.process import print_remark
 from dutycycle.words import listed
 from sinks.removal import Removal, remove
 
@@ -38,14 +38,14 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     """Do it; 1 if something could not be done."""
     done = asyncio.run(_remove(args, settings))
     for failure in done.failures:
-        print(f"dutycycle: {failure}", file=sys.stderr)  # noqa: T201
+        print_remark(f"dutycycle: {failure}")
     verb = "would remove" if args.dry_run else "removed"
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(done.objects.items()))
     made = "".join(f"; {count} {kind}" for kind, count in sorted(done.deleted.items()))
     total = f"{verb} {done.keys} annotations from {sum(done.objects.values())} objects"
     print(total + (f": {kinds}" if kinds else "") + made)  # noqa: T201
     if (done.keys or done.deleted) and not args.dry_run:
-        print(f"dutycycle: {_NOTE}", file=sys.stderr)  # noqa: T201
+        print_remark(f"dutycycle: {_NOTE}")
     return 1 if done.failures else 0
 
 
@@ -76,5 +76,5 @@ async def _remove(args: argparse.Namespace, settings: Settings) -> Removal:
         await server.close()
     if refusal is not None and not (done.objects or done.deleted or done.failures):
         why = f"whether there is a namespace {args.namespace} is not known: {refusal}"
-        print(f"dutycycle: nothing was found, and {why}", file=sys.stderr)  # noqa: T201
+        print_remark(f"dutycycle: nothing was found, and {why}")
     return done

@@ -2,7 +2,6 @@
 simulated."""
 
 import argparse
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,11 +12,11 @@ from dutycycle.contract.errors import DutycycleError, SettingError
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.parsers import number
 from dutycycle.parser import typed
+from dutycycle.process import print_remark
 from dutycycle.progress import Progress
 from dutycycle.schedule.compare import HEADERS, compare, legend, plain_rows, rows_of
 from dutycycle.schedule.generator import Generator
-from dutycycle.schedule.traces.formats import FORMATS, workload_of
-from dutycycle.schedule.traces.reading import SHOWN, Wrong
+from dutycycle.schedule.traces import FORMATS, SHOWN, Wrong, workload_of
 from dutycycle.schedule.ways import BANDS, WAYS
 from dutycycle.schedule.workload import JobTrace
 from dutycycle.whole_file import write_csv
@@ -120,15 +119,15 @@ def _workload(args: argparse.Namespace, wrong: Wrong) -> Callable[[int], JobTrac
         raise SettingError(f"--simulate {args.simulate}: needs --format, one of {', '.join(FORMATS)}")
     workload = workload_of(args.format, Path(args.simulate), args.machines, made.machines(), args.jobs, wrong)
     for line in wrong.lines:
-        print(f"dutycycle: left out: {line}", file=sys.stderr)  # noqa: T201
+        print_remark(f"dutycycle: left out: {line}")
     if wrong.count > SHOWN:
-        print(f"dutycycle: left out: {wrong.count} in all", file=sys.stderr)  # noqa: T201
+        print_remark(f"dutycycle: left out: {wrong.count} in all")
     summary = f"{len(workload.jobs)} jobs on {len(workload.machines)} nodes"
     if workload.left_out:
         summary += f"; {workload.left_out} jobs fit on no node and are left out"
     if wrong.passed_over:
-        summary += f"; {wrong.passed_over} rows of what never ran are passed over"
-    print(f"dutycycle: {summary}", file=sys.stderr)  # noqa: T201
+        summary += f"; {wrong.passed_over} rows of what never ran, or did not end, are passed over"
+    print_remark(f"dutycycle: {summary}")
     return lambda _: workload
 
 

@@ -14,6 +14,7 @@ from dutycycle.contract.analyses import written_topics
 from dutycycle.contract.errors import DutycycleError, SettingError
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import ALIKE_TOPICS, TOPICS, full_name
+from dutycycle.process import print_remark
 from dutycycle.telemetry.events import Telemetry
 from streams.names import SOURCES, changelogs, sources
 
@@ -120,9 +121,9 @@ def _show(
     bootstrap = ",".join(bootstrap_servers(settings))
     for difference in broker_topics.differences:
         severity = "error" if difference.forbids_start else "warning"
-        print(f"dutycycle: {severity}: {difference.describe(bootstrap)}", file=sys.stderr)  # noqa: T201
+        print_remark(f"dutycycle: {severity}: {difference.describe(bootstrap)}")
     if broker_topics.unknown is not None:
-        print(f"dutycycle: how topics are cleaned up is unknown: {broker_topics.unknown}", file=sys.stderr)  # noqa: T201
+        print_remark(f"dutycycle: how topics are cleaned up is unknown: {broker_topics.unknown}")
     others = {broker_topics.partitions[topic.name] for topic in topics if topic.alike} - {settings.partitions}
     if args.setting_partitions is not None and others:
         raise DutycycleError(

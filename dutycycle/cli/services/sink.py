@@ -2,14 +2,13 @@
 
 import argparse
 import os
-import sys
 
 from dutycycle.cli import arguments
 from dutycycle.cli.service import run_service
 from dutycycle.cli.services.serve import run_roles
 from dutycycle.contract.errors import SettingError
 from dutycycle.contract.settings.groups import Settings
-from dutycycle.process import PARENT_VARIABLE
+from dutycycle.process import PARENT_VARIABLE, print_remark
 from sinks.records.location import default_records_path
 from sinks.serve.roles import OF_METRICS
 
@@ -49,6 +48,6 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
     if settings.records is None and settings.broker is not None and PARENT_VARIABLE not in os.environ:
         where = default_records_path()
-        print(f"dutycycle: no --records: peak records go to {where}", file=sys.stderr, flush=True)  # noqa: T201
+        print_remark(f"dutycycle: no --records: peak records go to {where}")
 
     return run_service(sink, "sink", settings)

@@ -41,8 +41,8 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     """Compare and print; 0 when all runs could be read."""
     if len(args.runs) < 2:
         raise SettingError("give two runs or more, such as: dutycycle compare before after")
-    from dutycycle.compare.comparison import NamedRun  # here, not above: --help need not wait for it
-    from dutycycle.compare.text import lines_of, plain_of
+    # Here, not above: --help need not wait for it.
+    from dutycycle.compare.comparison import NamedRun, lines_of, plain_of
     from dutycycle.measures.figures import measures_of
     from dutycycle.report.build import report_of_pods
 

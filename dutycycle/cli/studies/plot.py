@@ -1,12 +1,12 @@
 """Runs ``dutycycle plot``: draws a picture of a few series."""
 
 import argparse
-import sys
 from pathlib import Path
 
 from dutycycle.cli import arguments
 from dutycycle.contract.errors import DutycycleError, SettingError
 from dutycycle.contract.settings.groups import Settings
+from dutycycle.process import print_remark
 from dutycycle.progress import Progress
 from dutycycle.whole_file import PAGES, check_out
 
@@ -51,10 +51,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Read and draw; 0 when there is a picture."""
-    from dutycycle.plot.charts import charts_of, span_of  # here, not above: --help need not wait for it
+    # Here, not above: --help need not wait for it.
+    from dutycycle.plot.charts import PICTURES, charts_of, span_of, write_charts
     from dutycycle.plot.collected import Wanted
     from dutycycle.plot.sources import read, sources_of
-    from dutycycle.plot.write import PICTURES, write
 
     check_out(args.out, (*PICTURES, *PAGES), overwrite=args.force)
     wanted = Wanted(args.subject, tuple(dict.fromkeys(args.metric)), args.forecast)
@@ -62,10 +62,10 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         reading = settings.topic_prefix, lambda number: progress.show(number, number)
         collected, unusable = read(sources_of(args.what), wanted, *reading)
     if unusable:
-        print(f"dutycycle: {unusable} records could not be used", file=sys.stderr)  # noqa: T201
+        print_remark(f"dutycycle: {unusable} records could not be used")
     chosen = collected.chosen()
     for sentence in collected.explain_left_out():
-        print(f"dutycycle: {sentence}", file=sys.stderr)  # noqa: T201
+        print_remark(f"dutycycle: {sentence}")
     first_ms, last_ms = span_of(collected)
     begin_ms = first_ms if args.from_ is None else arguments.moment_ms("--from", args.from_, last_ms)
     end_ms = last_ms if args.to is None else arguments.moment_ms("--to", args.to, last_ms)
@@ -75,7 +75,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     charts = charts_of(collected, chosen, span)
     if not charts:
         raise DutycycleError("nothing was measured between --from and --to")
-    write(charts, args.title, span, args.out)
+    write_charts(charts, args.title, span, args.out)
     lines = sum(len(chart.lines) + len(chart.dots) for chart in charts)
     print(f"{args.out}: {', '.join(chart.title for chart in charts)}; {lines} line{'s' * (lines > 1)}")  # noqa: T201
     return 0

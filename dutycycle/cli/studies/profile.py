@@ -8,8 +8,8 @@ from pathlib import Path
 from dutycycle.cli import arguments
 from dutycycle.contract.errors import DutycycleError, SettingError
 from dutycycle.contract.settings.groups import Settings
-from dutycycle.process import temporary_folder
-from dutycycle.status_line import StatusLine
+from dutycycle.process import print_remark, temporary_folder
+from dutycycle.progress import StatusLine
 
 EXAMPLE = """dutycycle profile report1.sqlite
 dutycycle profile rank0.pt.trace.json.gz --format json | jq .bottleneck
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
             source = PodSource(args.kubeconfig, args.context, args.container)
             with StatusLine(every_s=0.5) as status:
                 file, uid = asyncio.run(
-                    fetch(place, source, folder, lambda done: status.show(f"fetching {place}: {done}"))
+                    fetch(place, source, folder, lambda done: status.put(f"fetching {place}: {done}"))
                 )
         whose = args.pod or (uid if settings.broker is not None else None)
         pod = None
@@ -75,7 +75,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
             nsys = Nsys(str(file), "export it where nsys is: nsys export --type sqlite")
             file = nsys.exported(file, folder)
         with StatusLine(quiet_s=2.0, every_s=0.5) as status:
-            profile = read(file, lambda doing: status.show(f"reading {doing} …"))
+            profile = read(file, lambda doing: status.put(f"reading {doing} …"))
     if args.format == "json":
         import orjson
 
@@ -90,5 +90,5 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
         asyncio.run(publish(profile, pod, settings))
         of = f" of job {pod.job.name}" if pod.job is not None else ""
-        print(f"published for pod {qualified(pod, pod.name)}{of}", file=sys.stderr)  # noqa: T201
+        print_remark(f"published for pod {qualified(pod, pod.name)}{of}")
     return 0

@@ -3,7 +3,6 @@ trace back into Kafka."""
 
 import argparse
 import os
-import sys
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.parsers import number
 from dutycycle.experiments.knobs import assignment, grid, help_lines, with_values
 from dutycycle.parser import typed
+from dutycycle.process import print_remark
 from dutycycle.tables.writer import TRACE
 
 EXAMPLE = """dutycycle replay day.jsonl.zst --out derived.jsonl.zst --records sqlite:///day.db
@@ -160,13 +160,12 @@ def _experiment(args: argparse.Namespace, settings: Settings) -> int:
         stages(run.settings)  # the same of settings that do not go together
     before = sum(run.finished is not None for run in runs)
     if before:
-        print(f"{before} of {len(runs)} runs are finished already", file=sys.stderr)  # noqa: T201
+        print_remark(f"{before} of {len(runs)} runs are finished already")
     sweep(runs, args.jobs, quiet=args.quiet)
     print(write_tables(runs, args.out), end="")  # noqa: T201
     for series in unmeasured(runs):
-        print(  # noqa: T201
+        print_remark(
             f"{args.score}: the trace has no {series}: left out of the scores; a subject is written as in "
-            "the topic cycles, such as gpu/<node>/<uuid>",
-            file=sys.stderr,
+            "the topic cycles, such as gpu/<node>/<uuid>"
         )
     return 0

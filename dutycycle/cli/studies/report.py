@@ -1,12 +1,12 @@
 """Runs ``dutycycle report``: shows a trace, or the past of a job, as one page with pictures and tables."""
 
 import argparse
-import sys
 from pathlib import Path
 
 from dutycycle.cli import arguments, history
 from dutycycle.contract.errors import DutycycleError, NotInstalledError, SettingError
 from dutycycle.contract.settings.groups import Settings
+from dutycycle.process import print_remark
 from dutycycle.run.folder import TRACE
 from dutycycle.whole_file import PAGES, check_out
 
@@ -98,7 +98,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     folder = build.write_report(report, args.out)
     print(f"{args.out}: the report; pictures and tables are in {folder}")  # noqa: T201
     if "parquet" not in table_formats():
-        print(f"The tables are CSV alone; Parquet: {NotInstalledError('pyarrow')}", file=sys.stderr)  # noqa: T201
+        print_remark(f"The tables are CSV alone; Parquet: {NotInstalledError('pyarrow')}")
     return status
 
 

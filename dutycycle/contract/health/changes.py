@@ -1,11 +1,14 @@
-"""Finds what happened between two readings of a GPU's counters: events, none made of what is unknown."""
+"""Finds what happened between two readings of a GPU's counters, and whom it hit: events, none made of what is
+unknown."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from dutycycle.contract.health.words import meaning_of
-from dutycycle.contract.records.health import HealthCounters
+from dutycycle.contract.records.health import HealthCounters, HitPod
+from dutycycle.contract.records.pods import Pod
+from dutycycle.contract.records.samples import Gpu
 
 STATE_S = 600.0
 """How often a collector says how a GPU is where nothing happens."""
@@ -46,6 +49,28 @@ def describe(change: Change) -> dict[str, Any]:
         "kind": change.kind, "code": change.code, "count": change.count, "severity": meaning.severity,
         "name": meaning.name, "action": meaning.action,
     }  # fmt: skip
+
+
+def hit_pods(gpu: Gpu, pod_of: Callable[[str], Pod | None] = lambda _: None) -> tuple[HitPod, ...] | None:
+    """Return the pods whose processes are on it; where there are none, those that were given it. None where
+    that is not known. ``pod_of``: the pod with a uid, if it is known."""
+    if gpu.processes is None and gpu.allocated is None:
+        return None
+    uids = dict.fromkeys(process.pod_uid for process in gpu.processes or () if process.pod_uid is not None)
+    given = {
+        allocation.pod_uid: allocation for allocation in gpu.allocated or () if allocation.pod_uid is not None
+    }
+    pods = []
+    for uid in uids or given:
+        pod, allocation = pod_of(uid), given.get(uid)
+        if pod is not None:
+            pods.append(HitPod(uid=uid, namespace=pod.namespace, name=pod.name, job=pod.job))
+        elif allocation is not None:
+            pods.append(HitPod(uid=uid, namespace=allocation.namespace, name=allocation.pod))
+        else:
+            pods.append(HitPod(uid=uid))
+    # Given to somebody whose uid is not known, it is not nobody's.
+    return None if gpu.allocated and not pods else tuple(pods)
 
 
 def changes(before: HealthCounters | None, now: HealthCounters) -> Iterator[Change]:

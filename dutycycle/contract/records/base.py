@@ -5,6 +5,8 @@ from typing import TypeVar
 
 from msgspec import Struct, field
 
+from dutycycle.contract.units import Count, Millis, NodeName, Uid
+
 _T = TypeVar("_T")
 
 
@@ -14,6 +16,16 @@ class RecordBase(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
 
 class VersionedRecord(RecordBase, frozen=True, kw_only=True, tag_field="v", tag=1):
     """Is a record that stands alone in a message: its JSON begins with ``"v":1``."""
+
+
+class TickRecord(VersionedRecord, frozen=True, kw_only=True):
+    """Is of a node at one tick, which (``node``, ``collector``, ``seq``) names for ever."""
+
+    node: NodeName
+    collector: Uid
+    seq: Count
+    ts_ms: Millis
+    interval_ms: Count
 
 
 def written(empty: Callable[[], _T]) -> _T:

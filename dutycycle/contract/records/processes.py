@@ -4,8 +4,8 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from dutycycle.contract.records.base import RecordBase, VersionedRecord
-from dutycycle.contract.units import Amount, Count, Label, Millis, NodeName, Uid
+from dutycycle.contract.records.base import RecordBase, TickRecord, VersionedRecord
+from dutycycle.contract.units import Amount, Count, Label, Uid
 
 ShortLabel = Annotated[str, Meta(min_length=1, max_length=200)]
 """Of what anybody may report: many of them have to fit in a record."""
@@ -73,12 +73,7 @@ class Process(RecordBase, frozen=True, kw_only=True):
     loop: Loop | None = None
 
 
-class ProcessSample(VersionedRecord, frozen=True, kw_only=True):
+class ProcessSample(TickRecord, frozen=True, kw_only=True):
     """The processes of a node of which there is something to say at one tick."""
 
-    node: NodeName
-    collector: Uid
-    seq: Count
-    ts_ms: Millis
-    interval_ms: Count
     processes: tuple[Process, ...]

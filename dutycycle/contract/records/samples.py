@@ -1,7 +1,7 @@
 """Defines what collectors measure: one record per node and tick. Units are the last part of each name."""
 
-from dutycycle.contract.records.base import RecordBase, VersionedRecord, written
-from dutycycle.contract.units import Amount, Celsius, Count, CpuPct, Label, Millis, NodeName, Pct, Uid
+from dutycycle.contract.records.base import RecordBase, TickRecord, written
+from dutycycle.contract.units import Amount, Celsius, Count, CpuPct, Label, Pct, Uid
 
 UtilBurst = tuple[tuple[int, Pct], ...]
 """The driver's buffered samples since the last tick: pairs of (milliseconds from ``ts_ms``, percent)."""
@@ -130,14 +130,9 @@ class Gpu(RecordBase, frozen=True, kw_only=True):
     allocated: tuple[Allocation, ...] | None = None
 
 
-class NvmlSample(VersionedRecord, frozen=True, kw_only=True):
-    """Every GPU of a node at one tick. (``node``, ``collector``, ``seq``) names the tick for ever."""
+class NvmlSample(TickRecord, frozen=True, kw_only=True):
+    """Every GPU of a node at one tick."""
 
-    node: NodeName
-    collector: Uid
-    seq: Count
-    ts_ms: Millis
-    interval_ms: Count
     gpus: tuple[Gpu, ...]
 
 
@@ -166,14 +161,9 @@ class CudaPod(RecordBase, frozen=True, kw_only=True):
     cuda_mem_used_bytes: Amount | None = None
 
 
-class CudaSample(VersionedRecord, frozen=True, kw_only=True):
+class CudaSample(TickRecord, frozen=True, kw_only=True):
     """Every pod of the node with such a library at one tick."""
 
-    node: NodeName
-    collector: Uid
-    seq: Count
-    ts_ms: Millis
-    interval_ms: Count
     pods: tuple[CudaPod, ...]
 
 
@@ -203,13 +193,8 @@ class PodCgroup(RecordBase, frozen=True, kw_only=True):
     containers: tuple[Container, ...] = written(tuple)
 
 
-class CgroupSample(VersionedRecord, frozen=True, kw_only=True):
+class CgroupSample(TickRecord, frozen=True, kw_only=True):
     """The host and every pod's cgroups at one tick."""
 
-    node: NodeName
-    collector: Uid
-    seq: Count
-    ts_ms: Millis
-    interval_ms: Count
     host: Host
     pods: tuple[PodCgroup, ...]

@@ -33,6 +33,16 @@ def _setting(
     return field(default=default, repr=not secret, metadata=metadata)
 
 
+def _file(help_text: str) -> Any:
+    """Return the field of a file that can be read, such as a certificate; None where it is not given."""
+    return _setting(None, parsers.readable_file, help_text)
+
+
+def _switch(help_text: str, *, on: bool = False) -> Any:
+    """Return the field of what is ``on`` or ``off``."""
+    return _setting("on" if on else "off", parsers.choice("on", "off"), help_text)
+
+
 _USERNAME = "user name for basic authentication"
 _PASSWORD = "password for basic authentication; prefer …_FILE"  # noqa: S105 - the text of its help
 _TOKEN = "bearer token; prefer …_FILE, which is read again as it changes"  # noqa: S105
@@ -47,11 +57,9 @@ class KafkaSettings:
     broker: str | None = _setting(
         None, parsers.broker, "Kafka: kafka://host:9092,host:9092, or kafka+ssl://… for TLS"
     )
-    tls_ca: str | None = _setting(
-        None, parsers.readable_file, "CA certificates (PEM) that signed those of the brokers"
-    )
-    tls_cert: str | None = _setting(None, parsers.readable_file, "client certificate (PEM) for mutual TLS")
-    tls_key: str | None = _setting(None, parsers.readable_file, "private key (PEM) of the client certificate")
+    tls_ca: str | None = _file("CA certificates (PEM) that signed those of the brokers")
+    tls_cert: str | None = _file("client certificate (PEM) for mutual TLS")
+    tls_key: str | None = _file("private key (PEM) of the client certificate")
     sasl_mechanism: str | None = _setting(
         None,
         parsers.choice("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"),
@@ -85,9 +93,7 @@ class CollectorSettings:
         "which cgroups to report: Kubernetes pods, also other containers, or jobs of Slurm, "
         "systemd units and slices too",
     )
-    demo: str = _setting(
-        "off", parsers.choice("on", "off"), "eight simulated GPUs with known jobs, instead of this machine"
-    )
+    demo: str = _switch("eight simulated GPUs with known jobs, instead of this machine")
     kubernetes: str = _setting(
         "auto", parsers.choice("auto", "on", "off"), "talk to the API server; auto: where there is one"
     )
@@ -97,9 +103,7 @@ class CollectorSettings:
     pod_resources: str = _setting(
         "auto", parsers.path, "the kubelet's pod-resources socket; auto: where the host has one; or off"
     )
-    gpu_health: str = _setting(
-        "on", parsers.choice("on", "off"), "read Xids, ECC errors and other faults of GPUs, and tell of them"
-    )
+    gpu_health: str = _switch("read Xids, ECC errors and other faults of GPUs, and tell of them", on=True)
     gpu_activity: str = _setting(
         "on",
         parsers.gpu_activity,
@@ -135,9 +139,7 @@ class PrometheusSettings:
         "browsers for the past of a GPU",
         secret=True,
     )
-    prometheus_ca: str | None = _setting(
-        None, parsers.readable_file, "CA certificates (PEM) that signed that of Prometheus"
-    )
+    prometheus_ca: str | None = _file("CA certificates (PEM) that signed that of Prometheus")
     prometheus_username: str | None = _setting(None, parsers.name, _USERNAME)
     prometheus_password: Secret | None = _setting(None, parsers.password, _PASSWORD, secret=True)
     prometheus_token: Secret | None = _setting(None, parsers.token, _TOKEN, secret=True)
@@ -229,9 +231,7 @@ class OperatorSettings:
         "ticks that cycles are looked for in, a multiple of 4: a period is at most a third of it",
     )
     cycles_shortest: int = _setting(3, parsers.Whole(3, 100), "ticks of the shortest period")
-    cycles_early: str = _setting(
-        "on", parsers.choice("on", "off"), "find a cycle that has begun after two and a half periods"
-    )
+    cycles_early: str = _switch("find a cycle that has begun after two and a half periods", on=True)
     cycles_confidence: float = _setting(
         0.9, parsers.share, "confidence that a cycle needs that fills the window, to be published"
     )
@@ -306,15 +306,12 @@ class SinkSettings:
         parsers.Seconds(0, 86_400),
         "minimum time between renewals of a node's Lease, which says when it was sampled last; 0: no Lease",
     )
-    kubernetes_events: str = _setting(
-        "on",
-        parsers.choice("on", "off"),
+    kubernetes_events: str = _switch(
         "write Kubernetes Events on idle pods and on jobs that lost their cycle, where objects are annotated",
+        on=True,
     )
-    node_labels: str = _setting(
-        "off",
-        parsers.choice("on", "off"),
-        "keep labels on nodes, where objects are annotated: whether GPUs are idle, throttled, unhealthy",
+    node_labels: str = _switch(
+        "keep labels on nodes, where objects are annotated: whether GPUs are idle, throttled, unhealthy"
     )
     annotation_rate: int = _setting(
         50, parsers.Whole(1, 10_000), "maximum of requests per second of one sink to the API server"
@@ -342,9 +339,7 @@ class RemoteWriteSettings:
         "the whole URL of a receiver of Prometheus' remote write, such as http://host:9090/api/v1/write",
         secret=True,
     )
-    remote_write_ca: str | None = _setting(
-        None, parsers.readable_file, "CA certificates (PEM) that signed that of the receiver"
-    )
+    remote_write_ca: str | None = _file("CA certificates (PEM) that signed that of the receiver")
     remote_write_username: str | None = _setting(None, parsers.name, _USERNAME)
     remote_write_password: Secret | None = _setting(None, parsers.password, _PASSWORD, secret=True)
     remote_write_token: Secret | None = _setting(None, parsers.token, _TOKEN, secret=True)
@@ -372,36 +367,26 @@ class ServeSettings:
         parsers.address,
         "where kube-scheduler, the API server and browsers are answered: host:port, :0 for any free port",
     )
-    serve_cert: str | None = _setting(
-        None,
-        parsers.readable_file,
-        "certificate (PEM) for the names that are asked, those of the Services; none is needed on 127.0.0.1",
+    serve_cert: str | None = _file(
+        "certificate (PEM) for the names that are asked, those of the Services; none is needed on 127.0.0.1"
     )
-    serve_key: str | None = _setting(None, parsers.readable_file, "private key (PEM) of that certificate")
-    serve_plain: str = _setting(
-        "off",
-        parsers.choice("on", "off"),
+    serve_key: str | None = _file("private key (PEM) of that certificate")
+    serve_plain: str = _switch(
         "on lets web answer others without a certificate: behind a proxy with TLS, or at a port that is "
-        "published on this machine alone",
+        "published on this machine alone"
     )
     extender_sick: str = _setting(
         "last",
         parsers.choice("filter", "last", "off"),
         "nodes with a GPU that is not healthy: filter leaves them out, last gives them the lowest score",
     )
-    extender_client_ca: str | None = _setting(
-        None,
-        parsers.readable_file,
-        "as a kube-scheduler only who has a certificate of this authority (PEM) is answered",
+    extender_client_ca: str | None = _file(
+        "as a kube-scheduler only who has a certificate of this authority (PEM) is answered"
     )
-    webhook_client_ca: str | None = _setting(
-        None,
-        parsers.readable_file,
-        "of new pods only who has a certificate of this authority (PEM) is answered",
+    webhook_client_ca: str | None = _file(
+        "of new pods only who has a certificate of this authority (PEM) is answered"
     )
-    webhook_policy: str | None = _setting(
-        None, parsers.readable_file, "how the order of pods is computed, TOML: see docs/scheduling.md"
-    )
+    webhook_policy: str | None = _file("how the order of pods is computed, TOML: see docs/scheduling.md")
     webhook_team_label: str = _setting(
         "team", parsers.name, "label of pods that names their team; name it in DUTYCYCLE_POD_LABELS too"
     )
@@ -423,10 +408,8 @@ class CullSettings:
         3_600.0, parsers.Seconds(0, 7 * 86_400), "from the announcement to the stop"
     )
     cull_daily: int = _setting(5, parsers.Whole(0, 1000), "so many are stopped on a day (UTC) at most")
-    cull_dry_run: str = _setting(
-        "on",
-        parsers.choice("on", "off"),
-        "on says what would be stopped, by an Event and a log line, and stops nothing",
+    cull_dry_run: str = _switch(
+        "on says what would be stopped, by an Event and a log line, and stops nothing", on=True
     )
     cull_ledger: str = _setting(
         "dutycycle-cull",
@@ -439,9 +422,7 @@ class CullSettings:
 class ScreenSettings:
     """The screen of ``up`` and ``top``, and their page for browsers."""
 
-    signals: str = _setting(
-        "on", parsers.choice("on", "off"), "end processes of this machine by a key, after a question"
-    )
+    signals: str = _switch("end processes of this machine by a key, after a question", on=True)
     web: str | None = _setting(
         None,
         parsers.address,
@@ -472,10 +453,8 @@ class ViewerSettings:
     web_allow: tuple[str, ...] = _setting(
         (), parsers.names, "which of them may see the page: names, groups as group:ml, or * for all"
     )
-    web_kubernetes: str = _setting(
-        "off",
-        parsers.choice("on", "off"),
-        "on takes tokens of Kubernetes, and shows names only of namespaces where who asks may list pods",
+    web_kubernetes: str = _switch(
+        "on takes tokens of Kubernetes, and shows names only of namespaces where who asks may list pods"
     )
     web_open: int = _setting(
         500,
@@ -502,12 +481,10 @@ class StatusSettings:
         "19473 for sink --metrics, 19474 for adapter, 19475 for extender, 19476 for webhook, "
         "19477 for trial --watch, 19478 for cull, 19479 for serve",
     )
-    listen_cert: str | None = _setting(
-        None,
-        parsers.readable_file,
-        "certificate (PEM) by which these are served over TLS; renewed where it lies",
+    listen_cert: str | None = _file(
+        "certificate (PEM) by which these are served over TLS; renewed where it lies"
     )
-    listen_key: str | None = _setting(None, parsers.readable_file, "private key (PEM) of that certificate")
+    listen_key: str | None = _file("private key (PEM) of that certificate")
     listen_token: Secret | None = _setting(
         None,
         parsers.token,

@@ -24,12 +24,12 @@ _DNS = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-
 _NAMESPACE = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _LABEL_KEY = re.compile(r"(?:[a-z0-9.-]{1,253}/)?[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 _SERIES_LABEL = re.compile(r"([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*([^\"]+)")
-_CLUSTER = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*(?:=[^\"\\\x00-\x1f]+)?")
+_CLUSTER = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*(?:=(?!~)[^,\"\\\x00-\x1f]+)?")
 _NAME_PAIR = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)\s*=\s*([a-zA-Z_:][a-zA-Z0-9_:]*)")
 _METRIC = re.compile(r"[a-z][a-z0-9_]{0,60}")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]*")
 _LONGEST_PREFIX = 200
-_HOST_PORT = re.compile(r"(?:\[[0-9A-Fa-f:]+\]|[A-Za-z0-9._-]+):\d{1,5}")
+_HOST_PORT = re.compile(r"(?:\[[0-9A-Fa-f:]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}")
 KAFKA_SCHEMES = ("kafka", "kafka+ssl")
 
 
@@ -58,6 +58,8 @@ def token(value: str) -> Secret:
     """Return a token: a line that a header of HTTP can have."""
     if not re.fullmatch(r"[\x20-\x7e]+", non_empty(value)):
         raise ValueError("expected one line of ASCII")
+    if value.lower().startswith("bearer "):
+        raise ValueError("expected the token alone, without Bearer before it")
     return Secret(value)
 
 
@@ -419,7 +421,7 @@ def records_url(value: str) -> str:
 def readable_file(value: str) -> str:
     """Return a file that exists and can be read."""
     try:
-        with Path(value).open("rb"):
+        with Path(path(value)).open("rb"):
             return value
     except OSError as error:
         raise ValueError(f"the file cannot be read: {error.strerror}") from error
@@ -427,13 +429,13 @@ def readable_file(value: str) -> str:
 
 def token_file(value: str) -> str:
     """Return a file that can be read, or one that is not there yet, in a folder that is."""
-    path = Path(value)
-    return value if path.name and not path.exists() and path.parent.is_dir() else readable_file(value)
+    file = Path(value)
+    return value if file.name and not file.exists() and file.parent.is_dir() else readable_file(value)
 
 
 def folder(value: str) -> str:
     """Return a folder that exists."""
-    if not Path(non_empty(value)).is_dir():
+    if not Path(path(value)).is_dir():
         raise ValueError("there is no such folder")
     return value
 

@@ -25,13 +25,15 @@ _PARTED = re.compile(r"\d['’\s]\d{3}(?!\d)").search
 _MOST_MOMENTS = 10_000
 _LEAST_DOUBLES = 3
 _IS_A_NAME = re.compile(r"[A-Za-z].*|\d+(?:\.\d+){3}(?::\d+)?").fullmatch
+_IS_A_NUMBER = re.compile(r"\d\d?").fullmatch
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 @dataclass
 class _RowsApart:
-    """Finds a column that is not used, and whose names set rows of one GPU and moment apart: they are of
-    several machines, perhaps. ``columns``: those that are not used, by their place."""
+    """Finds a column that is not used, and whose names, or small numbers, set rows of one GPU and moment
+    apart: they are of several machines, or slices, perhaps. ``columns``: those that are not used, by their
+    place."""
 
     columns: Mapping[int, str] = field(default_factory=dict)
     _cells: dict[Hashable, Sequence[str]] = field(default_factory=dict)
@@ -44,31 +46,51 @@ class _RowsApart:
         self._cells.clear()
         self._names = {position: [] for position in columns}
 
-    def take(self, row: Hashable, cells: Sequence[str]) -> str | None:
-        """Take a row, of the GPU and moment that ``row`` is; return what there is to say, once."""
+    def take(self, row: Hashable, cells: Sequence[str], *, is_of_gpu: bool) -> str | None:
+        """Take a row, of the GPU and moment that ``row`` is; return what there is to say, once.
+
+        ``is_of_gpu``: the row says of which GPU it is.
+        """
         if not self._names or len(self._cells) >= _MOST_MOMENTS:
             return None
         before = self._cells.setdefault(row, cells)
         if before is cells:
             return None
         for position, names in list(self._names.items()):
-            if before[position] == cells[position] or not _IS_A_NAME(cells[position]):
+            cell = cells[position]
+            if before[position] == cell or not (_IS_A_NAME(cell) or _IS_A_NUMBER(cell)):
                 del self._names[position]
             else:
                 names += [before[position], cells[position]]
-        # Of what each row has another, such as a text, no name comes again.
         recurring = [
             position for position, names in self._names.items()
-            if len(names) >= 2 * _LEAST_DOUBLES and len(set(names)) < len(names)
+            if len(names) >= 2 * _LEAST_DOUBLES and _recur(names)
         ]  # fmt: skip
         if not recurring:
             return None
         self._names.clear()
-        name = self.columns[recurring[0]]
+        name, cell = self.columns[recurring[0]], cells[recurring[0]]
+        if not is_of_gpu:
+            return (
+                f"rows of one moment have another {name}, which is not used: if it tells the GPU, give "
+                f"--columns index={name}, and if it is the machine, node={name}"
+            )
+        what = "it is the machine, give --columns node"
+        if cell.startswith(("GPU-", "MIG-")):
+            what = "it tells the GPU, or its slice, give --columns uuid"
         return (
             f"rows of one GPU and moment have another {name}, which is not used: they count as one GPU; if "
-            f"it is the machine, give --columns node={name}"
+            f"{what}={name}"
         )
+
+
+def _recur(names: Sequence[str]) -> bool:
+    """Tell whether pairs of names come again: of what each row has another, such as a text, none does, and of
+    figures not each time the same ones."""
+    if not all(map(str.isdecimal, names)):
+        return len(set(names)) < len(names)
+    pairs = list(zip(names[::2], names[1::2], strict=True))
+    return len(set(names[::2])) == 1 and 2 * len(set(pairs)) <= len(pairs)
 
 
 class CsvReader:
@@ -126,8 +148,7 @@ class CsvReader:
         """
         self._heading = None
         self._heading = self._headings.read(names, delimiter)
-        is_of_gpus = self._heading.columns.keys() != {None}
-        self._apart.begin({} if is_of_gpus else self._heading.unused)
+        self._apart.begin(self._heading.unused)
 
     def read_cells(self, cells: Sequence[str]) -> list[Row]:
         """Give the rows of a line's cells, below a heading. Raises ``ValueError``."""
@@ -178,9 +199,10 @@ class CsvReader:
         else:
             _check_identity(heading, shared, cells)
             rows = [shared]
-            subject = tuple(shared.get(name) for name in ("uuid", "index", "pid"))
-            if remark := self._apart.take((ts_ms, node, subject), cells):
-                self.notes.remarks[remark] = None
+        subject = tuple(shared.get(name) for name in ("uuid", "index", "pid"))
+        is_of_gpu = bool(fields_of_gpus) or subject != (None, None, None)
+        if remark := self._apart.take((ts_ms, node, subject), cells, is_of_gpu=is_of_gpu):
+            self.notes.remarks[remark] = None
         rows = [{name: value for name, value in row.items() if value is not None} for row in rows]
         for row in rows:
             complete(row)

@@ -9,12 +9,16 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import itemgetter
 
+from dutycycle.imports.moments import EPOCH
 from dutycycle.imports.quantities import TEXTS, Column, Notes, is_measured, read_words
 from dutycycle.imports.table.spellings import (
     KEYS,
+    RANK_OF_EPOCH,
+    RUNS_OF_WANDB,
     DecimalMark,
     Meaning,
     is_share_of_memory,
+    match_wandb,
     may_be_share_of_memory,
     read_gpu_number,
     read_meaning,
@@ -28,10 +32,15 @@ _LONGEST_NAME = 60
 _OF_NO_GPU = 100
 """Beside ``gpu_usage``, ``usage`` is of something else."""
 _NO_FIGURES = frozenset({"time", "date", "node", "uuid", "index", "model", "pid", "process_name"})
+_PARTS_OF_MEMORY = {
+    "mem_used_pct": "a share of", "mem_free_bytes": "a part of", "mem_reserved_bytes": "a part of",
+}  # fmt: skip
 _DELIMITERS = (",", ";", "\t", "|", "、")
 _SPACES = " "
 _TIME_BEFORE_PARTS = re.compile(r".*\d\d:\d\d:\d\d").fullmatch
-_PARTS_OF_SECOND = re.compile(r"(?:\d{3}|\d{6})\]?").fullmatch
+_PARTS_OF_SECOND = re.compile(r"\d{3}(?:\d{3}){0,2}(?:\]|Z|[-+]\d\d:?\d\d)?").fullmatch
+_COMMENT = re.compile(r"#+\s*(?:\w+: )?")
+"""What may stand before a heading: ``# ``, ``# Fields: ``."""
 _BEGINS_LIKE_A_NUMBER = re.compile(r"[-+.]?\d").match
 _NAMES_A_RUN = re.compile(r" - (?:system[./]|_[a-z])").search
 _NO_TIME = "no column of time: name it (--columns time=NAME,…), or give --start, when the log begins"
@@ -72,12 +81,16 @@ class WholeLog:
     """Holds what all lines of a log tell together, found before its values are read.
 
     ``shares``: columns of percentages that are shares of 1. ``of_memory``: columns such as ``mem_util`` that
-    are the memory in use, as the amounts beside them tell. ``names``: of the values of a log of JSON.
+    are the memory in use, as the amounts beside them tell. ``loads``: columns ``GPU`` that are the
+    utilization, with their unit. ``epochs``: columns that are times since 1970, and no epochs of a
+    training. ``names``: of the values of a log of JSON.
     """
 
     decimal: DecimalMark = field(default_factory=DecimalMark)
     shares: Set[str] = frozenset()
     of_memory: Set[str] = frozenset()
+    loads: Mapping[str, str] = field(default_factory=dict)
+    epochs: Set[str] = frozenset()
     names: Mapping[str, None] = field(default_factory=dict)
 
 
@@ -123,6 +136,23 @@ class Heading:
         ]  # fmt: skip
 
     @cached_property
+    def unused_epochs(self) -> Mapping[int, str]:
+        """Return the columns that are the time if their values are since 1970, by their place."""
+        return {
+            position: name for position, name in self.unused.items()
+            if (meaning := read_meaning(name)) is not None and meaning.unit == EPOCH
+        }  # fmt: skip
+
+    @cached_property
+    def possible_load(self) -> tuple[int, Column] | None:
+        """Return the column ``GPU`` where it may be the utilization, which no other column tells."""
+        column = self.shared.get("index")
+        has_load = any("gpu_util_pct" in of_gpu for of_gpu in self.columns.values())
+        if column is None or has_load or column[0] in self.chosen or column[1].name.lower() != "gpu":
+            return None
+        return column
+
+    @cached_property
     def shares_of_memory(self) -> Sequence[Mapping[str, tuple[int, Column]]]:
         """Return the columns of each GPU with one such as ``mem_util``, which may be the memory in use."""
         return [
@@ -137,7 +167,7 @@ class Heading:
         while len(cells) > self.width and not cells[-1]:  # a script ends each line with a delimiter
             cells.pop()
         if len(cells) > self.width and "time" in self.shared:
-            # A time may be cut at its comma, as Python's logging writes it: ``10:00:00,412``.
+            # A time may be cut at its comma, as Python's logging and ``date --iso-8601=ns`` write it.
             position = self.shared["time"][0]
             time, parts = cells[position : position + 2]
             if _TIME_BEFORE_PARTS(time) and _PARTS_OF_SECOND(parts):
@@ -183,6 +213,8 @@ class HeadingReader:
         known is said in the end. A single name between rows of several values is a word of another program.
         """
         best: tuple[int, list[str], str] = (0, [], ",")
+        if line.startswith("#"):
+            line = _COMMENT.sub("", line, count=1)
         if is_like_a_number(line.lstrip(' "')):
             return None, ","
         for delimiter in _DELIMITERS:
@@ -237,13 +269,17 @@ class HeadingReader:
         columns = self._make_columns(cells, meanings, chosen.keys())
         figures = []
         for of_gpu in columns.values():
-            figures += [column.name for name, (_, column) in of_gpu.items() if name not in _NO_FIGURES]
             known = of_gpu.keys() | columns.get(None, {}).keys()
-            if "mem_used_pct" in of_gpu and known.isdisjoint({"mem_used_bytes", "mem_total_bytes"}):
-                self._notes.remarks[
-                    f"{of_gpu['mem_used_pct'][1].name}: a share of the memory, of which no column tells how "
-                    "much there is: not used"
-                ] = None
+            has_whole = not known.isdisjoint({"mem_used_bytes", "mem_total_bytes"})
+            for name, (_, column) in of_gpu.items():
+                if name in _PARTS_OF_MEMORY and not has_whole:
+                    remark = (
+                        f"{column.name}: {_PARTS_OF_MEMORY[name]} the memory, of which no column tells how "
+                        "much there is: not used"
+                    )
+                    self._notes.remarks[remark] = None
+                elif name not in _NO_FIGURES:
+                    figures.append(column.name)
         used = {position for of_gpu in columns.values() for position, _ in of_gpu.values()}
         unused = {
             position: split_unit(cell)[0]
@@ -256,9 +292,8 @@ class HeadingReader:
         """Find what each column means: as it was chosen, else by its name and what the whole log tells."""
         meanings = dict(chosen)
         chosen_fields = {meaning.field for meaning in chosen.values()}
-        for position, cell in enumerate(cells):
-            # Of GPUtil ``id`` is the GPU's number, elsewhere as often the row's.
-            meaning = read_meaning("gpu_id" if cell == "id" and "memoryUtil" in cells else cell)
+        for position, meaning in enumerate(self._read_names(cells)):
+            cell = cells[position]
             if position in chosen or meaning is None or meaning.field in chosen_fields:
                 continue
             is_of_memory = is_share_of_memory(cell) or cell in self._whole.of_memory
@@ -271,6 +306,15 @@ class HeadingReader:
                 )
                 self._notes.remarks[remark] = None
                 meaning = replace(meaning, unit="ratio")
+            if cell in self._whole.epochs:
+                meaning = replace(meaning, unit=None, rank=meaning.rank - RANK_OF_EPOCH)
+            if cell in self._whole.loads:
+                remark = (
+                    f"{cell} has values that no GPU has as its number, and is taken for the utilization: if "
+                    f"it is not, give --columns index={cell}"
+                )
+                self._notes.remarks[remark] = None
+                meaning = Meaning("gpu_util_pct", self._whole.loads[cell])
             meanings[position] = meaning
         _keep_one_run(cells, meanings, {meaning.run for meaning in chosen.values()} - {None})
         memory = {at: meaning for at, meaning in meanings.items() if meaning.field.startswith("mem_")}
@@ -279,6 +323,23 @@ class HeadingReader:
             for position, meaning in memory.items():
                 if not meaning.names_gpu and meaning.field not in chosen_fields:
                     del meanings[position]
+        return meanings
+
+    def _read_names(self, cells: Sequence[str]) -> list[Meaning | None]:
+        """Tell what each column's name means beside the others; None for one that means nothing."""
+        meanings = [read_meaning(cell) for cell in cells]
+        if "memoryUtil" in cells and "id" in cells:  # GPUtil's is the GPU's number, elsewhere it is the row's
+            meanings[cells.index("id")] = read_meaning("gpu_id")
+        if any(map(match_wandb, cells)):
+            for position, cell in enumerate(cells):
+                if cell.startswith("gpu."):  # what W&B knows by another meaning: ``gpu.0.memory``
+                    meanings[position] = read_meaning(f"system.{cell}") or meanings[position]
+            # GPU 0 of each run is another one, as it is of each machine.
+            names = [cell.lower() for cell in cells]
+            runs = [names.index(run) for run in RUNS_OF_WANDB if run in names]
+            has_host = any(meaning is not None and meaning.field == "node" for meaning in meanings)
+            for rank, position in enumerate(runs):
+                meanings[position] = None if rank or has_host else Meaning("node", None)
         return meanings
 
     def _make_columns(

@@ -19,14 +19,19 @@ from dutycycle.imports.table.spellings import read_meaning
 
 _decoder = json.JSONDecoder(strict=False)  # a name of a process may have any character
 _NO_JSON = (ValueError, RecursionError)
+_LAST_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])')
+"""A comma behind the last value, as scripts leave it; texts are passed over."""
 _VALUE = re.compile(r"[^\s,\[\]]")
 _NEXT = re.compile(r"\n\s*(?=\{)")
 _LIST_OF_GPUS = re.compile(r"gpus?|devices?|cards?", re.IGNORECASE).fullmatch
+_NAMES_GPUS = re.compile(r"(?!.*(?:hist|sample|series|trace)).*gpu", re.IGNORECASE).match
+"""Not what are figures of one GPU at several times."""
 _GPUS_BY_NUMBER = re.compile(r"gpus|devices|cards?", re.IGNORECASE).fullmatch
 """Below ``gpu`` and ``device`` the name of a value has the number in it."""
 _HOSTS = re.compile(r"hosts|nodes|machines|servers|workers|instances", re.IGNORECASE).fullmatch
 _UUID = re.compile(r"(?:GPU|MIG)-[0-9a-fA-F]+-\S+").fullmatch
 _GPU_NUMBER = re.compile(r"(?:.*\.)?(?:gpu|device|card)s?[._ -]?(\d+)", re.IGNORECASE).fullmatch
+_IS_A_NUMBER_OF_A_GPU = re.compile(r"\d\d?").fullmatch
 _IDENTITY = ("index", "uuid")
 _NO_FIGURES = frozenset({*_IDENTITY, "time", "date", "node", "model", "pid", "process_name"})
 _SHARED = _NO_FIGURES | {"mem_total_bytes", "power_limit_w"}
@@ -45,9 +50,9 @@ def flat_lines(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
     whole = _joined(lines)
     number, first = next(whole)
     try:
-        value = _decoder.decode(first)
+        value = _decode(first)
     except _NO_JSON:
-        text = "".join(chain([first], (line for _, line in whole)))
+        text = _LAST_COMMA.sub(r"\1", "".join(chain([first], (line for _, line in whole))))
         at = counted = 0
         while begin := _VALUE.search(text, at):
             at = begin.start()
@@ -66,11 +71,19 @@ def flat_lines(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
     yield from _of_value(value, number)
     for number, line in whole:
         try:
-            value = _decoder.decode(line)
+            value = _decode(line)
         except _NO_JSON:
             yield number, line
             continue
         yield from _of_value(value, number)
+
+
+def _decode(text: str) -> Any:
+    """Read a value, also with a comma behind the last one in it. Raises ``_NO_JSON``."""
+    try:
+        return _decoder.decode(text)
+    except _NO_JSON:
+        return _decoder.decode(_LAST_COMMA.sub(r"\1", text))
 
 
 def _joined(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
@@ -119,6 +132,13 @@ def _records(value: Any) -> Iterator[Any]:
         _flatten("", value, flat, lists)
         hosts = _pop(lists, lambda name, members: _HOSTS(_last(name)) and all(map(_fields_in, members)))
         gpus = _pop(lists, lambda name, members: _LIST_OF_GPUS(_last(name)))
+        is_of_gpu = any(
+            (meaning := read_meaning(name)) is not None and meaning.field == "index" and str(cell).isdecimal()
+            for name, cell in flat.items()
+        )
+        if not gpus and _has_time(flat) and not is_of_gpu:  # what is of one GPU lists its fans, or clocks
+            stats = _name_of_stats(lists)
+            gpus = _pop(lists, lambda name, members: _last(name) == stats)
         timed = _pop(lists, lambda name, rows: not _has_time(flat) and _has_time(rows[0]))
         flat |= dict.fromkeys(lists)  # their names are told as those of what is not used
         of_timed = _nodes_of_lists([name for name in timed if not _gpu_of_list(name)], timed)
@@ -175,6 +195,19 @@ def _last(name: str) -> str:
 def _pop(lists: dict[str, list[Any]], is_such: Callable[[str, list[Any]], Any]) -> dict[str, list[Any]]:
     """Take the lists that are such out of ``lists``."""
     return {name: lists.pop(name) for name in list(lists) if is_such(name, lists[name])}
+
+
+def _name_of_stats(lists: Mapping[str, list[Any]]) -> str | None:
+    """Give the last name of the lists of a moment that tell most of each GPU, by a name such as
+    ``gpu_stats``; None where no list does. Processes are no GPUs."""
+    counts = {
+        _last(name): len(set.intersection(*map(_fields_in, members)))
+        for name, members in lists.items()
+        if _NAMES_GPUS(_last(name)) and not any(map(_has_time, members))
+        and not any((meaning := read_meaning(part)) and meaning.field == "pid" for part in members[0])
+    }  # fmt: skip
+    name = max(counts, key=lambda name: counts[name], default=None)
+    return name if name is not None and counts[name] else None
 
 
 def _gpu_of_member(member: Any, place: int) -> dict[str, Any]:
@@ -316,6 +349,8 @@ def _gpu_of_list(name: str) -> dict[str, str]:
     last, number = _last(name), _GPU_NUMBER(name)
     if _UUID(last):
         return {"uuid": last}
+    if _IS_A_NUMBER_OF_A_GPU(name):
+        return {"index": name}
     return {"index": number[1]} if number else {}
 
 

@@ -4,7 +4,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dutycycle.imports.quantities import Column, Notes
+from dutycycle.imports.moments import is_since_1970
+from dutycycle.imports.quantities import Column, Notes, is_measured
 from dutycycle.imports.table.heading import (
     ColumnChoice,
     Heading,
@@ -16,6 +17,8 @@ from dutycycle.imports.table.heading import (
 from dutycycle.imports.table.spellings import DecimalMark
 
 _ROUNDED_PCT, _SOME_MEMORY = 0.51, 0.02
+_MOST_INDEX = 63
+"""No machine has GPUs of larger numbers."""
 
 
 @dataclass
@@ -36,6 +39,44 @@ class _MemoryShare:
         self.is_seen = self.is_seen or (is_same and share >= _SOME_MEMORY)
 
 
+@dataclass
+class _Load:
+    """Looks whether the values of a column ``GPU`` are its utilization: percentages, or larger than the
+    number of any GPU, or broken. ``fits``: all of them may be. ``counts``: they count up from 0 or 1, over
+    and over, as the GPUs of a whole cluster are numbered."""
+
+    fits: bool = True
+    counts: bool = True
+    begin: float | None = None
+    before: float = -1.0
+    most: float = 0.0
+    is_broken: bool = False
+    is_pct: bool = False
+
+    def note_value(self, cell: str) -> None:
+        """Take a value that was measured."""
+        self.is_pct = self.is_pct or cell.endswith("%")
+        try:
+            value = float(cell.removesuffix("%"))
+        except ValueError:
+            self.fits = False
+            return
+        self.begin = value if self.begin is None else self.begin
+        self.counts = self.counts and self.begin <= 1 and value in (self.before + 1, self.begin)
+        self.before = value
+        self.fits = self.fits and 0 <= value <= 100
+        self.most = max(self.most, value)
+        self.is_broken = self.is_broken or not value.is_integer()
+
+    @property
+    def unit(self) -> str | None:
+        """Return the unit of a utilization; None where it may be the number of a GPU."""
+        is_no_index = self.is_pct or self.is_broken or (self.most > _MOST_INDEX and not self.counts)
+        if not self.fits or not is_no_index:
+            return None
+        return "ratio" if self.most <= 1 and not self.is_pct else "%"
+
+
 class Sniffer:
     """Takes the lines of a table, of which wrong ones tell nothing: whoever reads the values names them.
 
@@ -49,6 +90,8 @@ class Sniffer:
         self._decimal = decimal
         self._heading: Heading | None = None
         self._memory_shares: defaultdict[str, _MemoryShare] = defaultdict(_MemoryShare)
+        self._loads: defaultdict[str, _Load] = defaultdict(_Load)
+        self._epochs: set[str] = set()
         if choice and choice.heading is not None:
             self.take_heading(split_cells(choice.heading, ","))
 
@@ -64,7 +107,10 @@ class Sniffer:
             heading is not None and heading.delimiter == ","
             and line[:1].isdigit() and line.isascii() and '"' not in line
         )  # fmt: skip
-        if is_plain and heading and not heading.bare_percentages and not heading.shares_of_memory:
+        if heading and is_plain and not (
+            heading.bare_percentages or heading.shares_of_memory or heading.possible_load
+            or set(heading.unused_epochs.values()) - self._epochs
+        ):  # fmt: skip
             return  # no heading, and no amount with a comma: most lines
         line = with_usual_widths(line)
         names, delimiter = self._headings.find(line, heading)
@@ -90,8 +136,15 @@ class Sniffer:
         """Let the percentages of a row tell whether they are shares of 1, and which are of the memory."""
         if self._heading is None:
             return
+        for position, name in self._heading.unused_epochs.items():
+            if is_since_1970(cells[position]):
+                self._epochs.add(name)
         for position, column in self._heading.bare_percentages:
             _read_or_none(column, cells[position])  # which notes the value
+        if self._heading.possible_load is not None:
+            position, column = self._heading.possible_load
+            if is_measured(cells[position]):
+                self._loads[column.name].note_value(cells[position])
         for of_gpu in self._heading.shares_of_memory:
             value, used, total = (
                 _read_or_none(of_gpu[name][1], cells[of_gpu[name][0]]) if name in of_gpu else None
@@ -104,7 +157,8 @@ class Sniffer:
         of_memory = {
             name for name, share in self._memory_shares.items() if share.is_seen and not share.differs
         }
-        return WholeLog(self._decimal, self._notes.shares_of_one(), of_memory)
+        loads = {name: unit for name, load in self._loads.items() if (unit := load.unit) is not None}
+        return WholeLog(self._decimal, self._notes.shares_of_one(), of_memory, loads, self._epochs)
 
 
 def _read_or_none(column: Column, cell: str) -> float | None:

@@ -4,20 +4,23 @@ A spelling is a set of words: ``memory.used [MiB]``, ``gpu_memory_used_mib``, ``
 ``MemUsed(MB)`` are all ``mem`` and ``used``. The names of nvidia-smi are those of ``nvidia-smi
 --help-query-gpu`` and ``--help-query-compute-apps``. Those of tables that Weights & Biases exports are no
 words: in ``sft-1 - system/gpu.0.memory`` there is the share of time in which memory was read or written.
+So it is in ``gpu.0.memory`` beside ``gpu.0.gpu``, where a program has left their beginning out.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from dutycycle.contract.catalogue import GPU_ROWS, unit_of
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.health import logged
+from dutycycle.imports.moments import ELAPSED, EPOCH
 from dutycycle.imports.quantities import QUANTITIES, TEXTS
 
 _THOUSANDS = re.compile(r"(?<=\d)['’\s](?=\d{3}(?!\d))")
 """Between digits nothing else is meant by it."""
 _MARKED = re.compile(r"[-+]?(\d+(?:[.,]\d+)+)").match
-_BRACKETS = re.compile(r"(?P<name>.*?)\s*[\[(](?P<unit>[^\])]*)[\])]\s*").fullmatch
+_BRACKETS = re.compile(r"(?P<name>.+?)\s*[\[(](?P<unit>[^\])]*)[\])]\s*").fullmatch
 _UNIT_BEHIND = re.compile(r"(?P<name>.*[a-z_])(?P<unit>KiB|MiB|GiB|KB|MB|GB|MHz|GHz|mW|kW|kWh|mJ)").fullmatch
 _LAST_NUMBER = re.compile(r"[\W_](\d{1,3})\]?$").search
 _PARTS = re.compile(r"[^\W\d_]+|\d+").findall
@@ -26,8 +29,9 @@ _SAME = {
     "utilization": "util", "utilisation": "util", "memory": "mem", "vram": "mem", "fb": "mem",
     "framebuffer": "mem", "temperature": "temp", "clocks": "clock", "clk": "clock", "pci": "pcie",
     "graphics": "gr", "idx": "index", "throughput": "rate", "timestamp": "time", "ts": "time",
-    "datetime": "time", "epoch": "time", "consumption": "usage", "use": "usage", "cap": "limit",
-    "pwr": "power", "zeit": "time", "zeitstempel": "time", "uhrzeit": "time", "datum": "date",
+    "datetime": "time", "timestamps": "time", "times": "time", "asctime": "time", "epoch": "time",
+    "consumption": "usage", "use": "usage", "cap": "limit", "pwr": "power",
+    "zeit": "time", "zeitstempel": "time", "uhrzeit": "time", "datum": "date",
     "auslastung": "util", "speicher": "mem", "belegt": "used", "leistung": "power",
     "leistungsaufnahme": "power", "temperatur": "temp",
     "horodatage": "time", "heure": "time", "mémoire": "mem", "memoire": "mem",
@@ -43,17 +47,20 @@ _SAME = {
     "температура": "temp", "мощность": "power", "индекс": "index", "видеопамять": "mem",
 }  # fmt: skip
 _SILENT = frozenset({
-    "gpu", "gpus", "nvidia", "device", "cuda", "card", "current", "gpucurrent", "cur", "value", "of", "in",
-    "avg", "mean", "de", "la", "del", "du",
+    "gpu", "gpus", "nvidia", "device", "devices", "cuda", "card", "cards", "current", "gpucurrent", "cur",
+    "value", "of", "in", "avg", "mean", "de", "la", "del", "du",
 })  # fmt: skip
 _UNITS = frozenset(unit for quantity in QUANTITIES.values() for unit in quantity.units if unit)
 _GPUS = ("gpu", "device", "cuda", "card")
 _LAST = 1000
 """The rank of a column that counts where no other has its field."""
+RANK_OF_EPOCH = 2 * _LAST
+"""What an epoch has beyond a time, as long as it is not known to be since 1970."""
 
 _SPELLINGS = {
-    "time": "time|unix time|wall time|time stamp|time utc|local time|elapsed|elapsed time|relative time"
-    "|seconds|t|runtime|query time",
+    "time": "time|date time|unix time|wall time|time stamp|time utc|local time|elapsed|elapsed time"
+    "|relative time|seconds|t|runtime|query time|t offset|time offset|rel time|time since start|wall clock"
+    "|recorded at|sampled at|collected at|created at",
     "date": "date",
     "node": "hostname|host|node|nodename|node name|host name|machine|machine name|server|server name"
     "|computer name|host ip|node ip|ip address|ip",
@@ -82,6 +89,11 @@ _FIELDS: dict[frozenset[str], tuple[str, int]] = {
     for field, spellings in _SPELLINGS.items()
     for rank, spelling in enumerate(spellings.split("|"))
 }
+_OF_A_MOMENT = re.compile(
+    r"stamp|date|zeitstempel|horodatage|(?<![^\W_])(?:ts|at)(?![^\W_])", re.IGNORECASE
+).search
+"""What only a moment is called: beside it ``time`` may be what a step takes."""
+_SINCE_START = frozenset({"elapsed", "relative", "rel", "runtime", "offset", "start"})
 _PERCENTAGES = {"mem_used_bytes": "mem_used_pct", "index": "gpu_util_pct"}
 """What a spelling means where its unit is a percentage: ``mem_pct``, ``gpu [%]``."""
 KEYS = {
@@ -97,17 +109,23 @@ WANDB_FIELDS: dict[str, tuple[str, str | None]] = {
     name: (row.field, unit) for row in GPU_ROWS for name, unit in row.wandb.items()
 } | {"memoryAllocated": ("mem_used_pct", "%")}
 """What W&B calls the figures of a GPU: their fields and units."""
+_TIME_OF_WANDB = re.compile(r"(?P<run>.+) - _timestamp").fullmatch
 _OF_WANDB = re.compile(
-    r"(?:(?P<run>.+) - )?system[./]gpu\.(?P<gpu>\d+)\.(?P<name>\w+?)(?P<bound>__MIN|__MAX)?"
+    r"(?P<begin>(?:(?P<run>.+) - )?system[./])?gpu\.(?P<gpu>\d+)\.(?P<name>\w+?)(?P<bound>__MIN|__MAX)?"
 ).fullmatch
+"""A column of a table that W&B's page exports, or its API, which names no run. ``bound``: of the runs that a
+chart has grouped, or of the moments that it has joined."""
+_ONLY_OF_WANDB = WANDB_FIELDS.keys() - {"memory", "temp"}
+"""What no other program calls so, without the beginning too."""
+RUNS_OF_WANDB = (
+    "run_id", "run.id", "_run_id", "run id", "run", "run_name", "run.name", "run name", "name",
+)  # fmt: skip
+"""Columns that tell the run of a row, the surest first."""
 _OF_NVITOP = re.compile(
     r"(?:[^/]+/)?(?:cuda:\d+ \()?gpu:(?P<gpu>\d+)\)?/(?P<name>[^/]+)/(?P<statistic>mean|min|max|last)"
 ).fullmatch
 _TIME_OF_NVITOP = re.compile(r"[^/]+/timestamp").fullmatch
 """As its collector of metrics names them, which has statistics of each interval."""
-_TIME_OF_WANDB = re.compile(r"(?P<run>.+) - _timestamp").fullmatch
-"""A column of a table that W&B's page exports, or its API, which names no run. ``bound``: of the runs that a
-chart has grouped, or of the moments that it has joined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,22 +146,20 @@ def split_unit(name: str) -> tuple[str, str | None]:
     """Take the unit in brackets from a name: ``power.draw [W]``, ``load(%)``."""
     match = _BRACKETS(name)
     if match and not match["unit"].isdecimal():  # ``util[0]`` is of GPU 0
-        return match["name"], match["unit"].strip()
+        again = _BRACKETS(match["name"])  # ``Power (W) [W]``
+        is_same = again is not None and again["unit"] == match["unit"]
+        return again["name"] if again and is_same else match["name"], match["unit"].strip()
     return (name[:-1].rstrip(), "%") if name.endswith("%") else (name, None)
 
 
 def read_meaning(name: str) -> Meaning | None:
     """Tell what a column's name means; None for one that means nothing here."""
-    of_wandb = _TIME_OF_WANDB(name)
+    time_of_wandb = _TIME_OF_WANDB(name)
+    if time_of_wandb is not None:
+        return Meaning("time", "s", run=time_of_wandb["run"])
+    of_wandb = match_wandb(name)
     if of_wandb is not None:
-        return Meaning("time", "s", run=of_wandb["run"])
-    of_wandb = _OF_WANDB(name)
-    if of_wandb is not None:
-        field_and_unit = WANDB_FIELDS.get(of_wandb["name"])
-        if field_and_unit is None or of_wandb["bound"]:
-            return None
-        rank = list(WANDB_FIELDS).index(of_wandb["name"])
-        return Meaning(*field_and_unit, int(of_wandb["gpu"]), rank, names_gpu=True, run=of_wandb["run"])
+        return _read_wandb(of_wandb)
     if (of_nvitop := _read_nvitop(name)) is not None:
         return of_nvitop
     bare, unit = split_unit(name)
@@ -153,17 +169,51 @@ def read_meaning(name: str) -> Meaning | None:
     if field is None and unit is None and words and words[-1] in _UNITS:
         words, behind = words[:-1], words[-1]
         field, rank = _FIELDS.get(frozenset(words), (None, 0))
-    if field is None and names_gpu and gpu is None and set(words) <= {"id", "number", "num", "no"}:
+    percentage = (unit or behind or "").lower() in ("%", "pct", "percent", "percentage", "ratio", "fraction")
+    is_bare = names_gpu and set(words) <= {"id", "number", "num", "no"}
+    if field is None and is_bare and (gpu is None or percentage):
         # A column ``gpu``, or ``gpu_id``. Beside one of a number ``card`` is mostly the model.
         field, rank = "index", _LAST if "card" in name.lower() else 0
-    percentage = (unit or behind or "").lower() in ("%", "pct", "percent", "percentage", "ratio", "fraction")
     if percentage and field in _PERCENTAGES:
         field = _PERCENTAGES[field]
     if field is None or (field in TEXTS and field != "time" and behind is not None):
         return None
     if behind is not None and behind not in QUANTITIES[field].units:
         return None  # such as ``power_s``
+    if field == "time":
+        rank, unit = _read_time(bare, words, rank, unit or behind)
     return Meaning(field, unit or behind, gpu, rank, names_gpu)
+
+
+def match_wandb(name: str) -> re.Match[str] | None:
+    """Match a name that is one of W&B's, and can be nothing else; None for others."""
+    match = _OF_WANDB(name)
+    is_sure = match is not None and (match["begin"] is not None or match["name"] in _ONLY_OF_WANDB)
+    return match if is_sure else None
+
+
+def _read_wandb(match: re.Match[str]) -> Meaning | None:
+    """Tell what a column of W&B's means; None for a bound, and for what has no field."""
+    field_and_unit = WANDB_FIELDS.get(match["name"])
+    if field_and_unit is None or match["bound"]:
+        return None
+    rank = list(WANDB_FIELDS).index(match["name"])
+    return Meaning(*field_and_unit, int(match["gpu"]), rank, names_gpu=True, run=match["run"])
+
+
+def _read_time(name: str, words: Sequence[str], rank: int, unit: str | None) -> tuple[int, str | None]:
+    """Give the rank and the unit of a column of times: a moment by name is surer than a time, that one than
+    what has passed, then an epoch, which may be one of a training, and last what may be when a run was
+    created."""
+    if "created" in words:
+        return rank + RANK_OF_EPOCH + _LAST, unit
+    if not _OF_A_MOMENT(name):
+        rank += _LAST
+    if unit is None and "epoch" in name.lower():
+        return rank + RANK_OF_EPOCH, EPOCH
+    if not _SINCE_START.isdisjoint(words):
+        return rank + _LAST, unit or ELAPSED
+    return rank, unit
 
 
 def _read_nvitop(name: str) -> Meaning | None:

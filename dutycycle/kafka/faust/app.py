@@ -5,19 +5,20 @@ environment variables, and commits only what the application says is done.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, ClassVar
 
 import faust
+from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+from faust.assignor import PartitionAssignor
 from faust.tables.manager import TableManager
 from faust.transport.drivers import aiokafka as driver
-from faust.types import TP
 from faust.types import settings as faust_settings
 
 from dutycycle.contract.log import TopicPartition
 from dutycycle.contract.settings.groups import Settings
-from dutycycle.kafka.faust.assignor import ExactAssignor
 from dutycycle.kafka.faust.consumer import ExactConsumer
 from dutycycle.kafka.faust.logs import route_library_logs
 from dutycycle.kafka.faust.producer import ExactProducer
@@ -26,25 +27,64 @@ from dutycycle.kafka.reachability import Reachability
 from dutycycle.kafka.security import bootstrap_servers, ssl_context, token_provider
 from dutycycle.telemetry.events import Telemetry
 
+# Faust gives an app without tables round robin, whatever assignor it asks for. By ranges, partition i of all
+# topics with equally many partitions goes to one worker: what is keyed alike is then read together.
+driver.RoundRobinPartitionAssignor = RangePartitionAssignor  # type: ignore[attr-defined]  # it is there
 _STALL_SHARE = 0.6
 """Of the session: after a stall of the process that is longer, others may own its partitions."""
 _LOOK_S = 0.01
 """So often it is looked whether all agents have named their topics."""
 _REBALANCE_S = 30.0
 """How long the group waits for a worker to hand in its partitions."""
-
-
 BeginsAnew = Callable[[TopicPartition, int], Awaitable[bool]]
 """Whether a partition (full name of its topic) is read from its first record, although it is committed up to
 the offset that is given. Called once the tables are recovered."""
-
-
 NextOffset = Callable[[str, int], int | None]
 """The offset to be taken next of a topic (without prefix) and partition; None where that is not known."""
-
-
 OnLogTruncated = Callable[[TopicPartition, str], None]
 """Gets a partition and what happened to it. If it does not end the app, it is read from its beginning."""
+_PRODUCER: dict[str, Any] = {
+    "producer_acks": -1,
+    "producer_linger": 0.0,  # the producer is paced as a whole
+    "producer_max_batch_size": 128 * 1024,
+    "producer_max_request_size": 1024**2,
+    # A tenth of the CPU of aiokafka's lz4, which is at level 9, and smaller.
+    "producer_compression_type": "zstd",
+    "producer_request_timeout": 30.0,
+}
+
+
+class ExactAssignor(PartitionAssignor):
+    """Assigns nothing as long as it does not know all topics.
+
+    A leader whose view of the cluster is old would hand out a source without its changelog, and whoever gets
+    it would begin from nothing where there is a state.
+    """
+
+    def assign(self, cluster: Any, member_metadata: Any) -> Any:
+        """Return what each member gets; called in the consumer's thread and loop."""
+        app: Any = self.app
+        topics = {topic for member in member_metadata.values() for topic in member.subscription}
+        partitions = {topic: cluster.partitions_for_topic(topic) or () for topic in topics}
+        if all(partitions.values()):
+            assignments = super().assign(cluster, member_metadata)
+        else:
+            app.consumer._thread._consumer._client.force_metadata_update()  # then the group joins anew
+            assignments = super().assign(_NO_TOPICS, member_metadata)
+        assigned = Counter(
+            topic
+            for assignment in assignments.values()
+            for topic, numbers in assignment.assignment
+            for _ in numbers
+        )
+        app.unread_partitions = {
+            topic: len(numbers) - assigned[topic] for topic, numbers in partitions.items()
+        }
+        return assignments
+
+
+_NO_TOPICS: Any = SimpleNamespace(partitions_for_topic=lambda _topic: set())
+"""As much of a cluster as the assignors ask."""
 
 
 async def _goes_on(_place: TopicPartition, _committed: int) -> bool:
@@ -55,25 +95,6 @@ class _FaustSettings(faust_settings.Settings):
     def getenv(self, env_name: str) -> Any:
         """Return nothing: Faust lets the environment overrule the program, and its names are everybody's."""
         return None
-
-
-class NoMonitor(faust.Monitor):
-    """Keeps no statistics of Faust's: ours are in ``telemetry``, and these cost a tenth of every record."""
-
-    def on_message_in(self, tp: TP, offset: int, message: Any) -> None:
-        """Do nothing."""
-
-    def on_stream_event_in(self, tp: TP, offset: int, stream: Any, event: Any) -> None:
-        """Do nothing."""
-
-    def on_stream_event_out(self, tp: TP, offset: int, stream: Any, event: Any, state: Any = None) -> None:
-        """Do nothing."""
-
-    def on_message_out(self, tp: TP, offset: int, message: Any) -> None:
-        """Do nothing."""
-
-    def track_tp_end_offset(self, tp: TP, offset: int) -> None:
-        """Do nothing."""
 
 
 class PromptTables(TableManager):
@@ -236,7 +257,6 @@ _PLAIN: dict[str, Any] = {
     "table_standby_replicas": 0,
     # With acknowledgements that are withheld until a snapshot, waiting for them would never end.
     "stream_wait_empty": False,
-    "Monitor": NoMonitor,
     "PartitionAssignor": ExactAssignor,
     "TableManager": PromptTables,
     "HttpClient": object,
@@ -245,13 +265,4 @@ _PLAIN: dict[str, Any] = {
     "stream_buffer_maxsize": 2048,
     "consumer_max_fetch_size": 256 * 1024,
     "worker_redirect_stdouts": False,
-}
-_PRODUCER: dict[str, Any] = {
-    "producer_acks": -1,
-    "producer_linger": 0.0,  # the producer is paced as a whole
-    "producer_max_batch_size": 128 * 1024,
-    "producer_max_request_size": 1024**2,
-    # A tenth of the CPU of aiokafka's lz4, which is at level 9, and smaller.
-    "producer_compression_type": "zstd",
-    "producer_request_timeout": 30.0,
 }

@@ -71,9 +71,9 @@ _LOOK_S = 0.02
 class ConsumerThread(driver.AIOKafkaConsumerThread):
     """Runs the consumer in a thread, which ends in an outage as well."""
 
-    counted_in_s: float = -math.inf
+    counted_in_s: float = math.inf
     """When the newest request was sent by whose answer the group counts us in, by ``time.monotonic``; before
-    the first, the beginning of time."""
+    the first, the end of time: nothing has gone by since then."""
     _sought: Collection[Any] = ()
 
     async def on_start(self) -> None:
@@ -277,16 +277,17 @@ class ExactConsumer(driver.Consumer):
 
     def is_counted_out(self) -> bool:
         """Tell whether the group has counted us in, and does so no longer."""
-        return self._counted_in_s > -math.inf and not self.is_member()
+        return self.counted_in_s < math.inf and not self.is_member()
 
     def may_be_replaced(self) -> bool:
         """Tell whether the group may have given our partitions away without our knowledge: its answers may
         not reach us, or too late. It does so no earlier than a session after our last heartbeat."""
         lease_s = _LEASE_SHARE * self.app.conf.broker_session_timeout
-        return self._counted_in_s > -math.inf and time.monotonic() - self._counted_in_s > lease_s
+        return time.monotonic() - self.counted_in_s > lease_s
 
     @property
-    def _counted_in_s(self) -> float:
+    def counted_in_s(self) -> float:
+        """See ``ConsumerThread``. For any thread."""
         thread: Any = self._thread
         seen: float = thread.counted_in_s
         return seen
@@ -315,21 +316,25 @@ class ExactConsumer(driver.Consumer):
         cluster = client._client.cluster
         return sorted(topic for topic in subscription.topics if not cluster.partitions_for_topic(topic))
 
-    def behind(self) -> str | None:
-        """Tell how far reading has come, if there is more to read; None if not. For any thread."""
+    def positions(self) -> list[tuple[TP, int | None, int | None]]:
+        """Return of each partition of a source that is read its end, and how far the client has come. For any
+        thread."""
         client: Any = self._thread._consumer
         subscription = None if client is None else client._subscription.subscription
-        assignment = None if subscription is None else subscription.assignment
-        if assignment is None:
-            return None
-        states = {tp: assignment.state_value(tp) for tp in assignment.tps if not self._is_changelog_tp(tp)}
+        assignment: Any = None if subscription is None else subscription.assignment
+        partitions = () if assignment is None else list(assignment.tps)
+        states = [(tp, assignment.state_value(tp)) for tp in partitions if not self._is_changelog_tp(tp)]
+        return [(tp, state.highwater, state._position) for tp, state in states]
+
+    def behind(self) -> str | None:
+        """Tell how far reading has come, if there is more to read; None if not. For any thread."""
+        positions = self.positions()
         # By the client's place: behind the last record may lie one that expired, or a transaction's mark.
-        unread = any((state.highwater or 0) > (state._position or 0) for state in states.values()) or any(
-            (self._read_offset.get(tp) or 0) < fetched
-            for tp, fetched in list(self._fetched.items())
-            if tp in states
+        unread = any(
+            (end or 0) > (position or 0) or (self._read_offset.get(tp) or 0) < self._fetched.get(tp, 0)
+            for tp, end, position in positions
         )
-        return f"read to {sum(state._position or 0 for state in states.values())}" if unread else None
+        return f"read to {sum(position or 0 for _, _, position in positions)}" if unread else None
 
     def verify_event_path(self, now: float, tp: TP) -> None:
         """Do nothing: Faust only logs here, and takes its times from the monitor; ``behind`` is watched

@@ -41,36 +41,30 @@ class WorkerPort(Protocol):
 
 
 class FaustPort:
-    """Implements ``WorkerPort``."""
+    """Implements ``WorkerPort``, which says what each method promises."""
 
     def __init__(self, app: ExactApp, settings: Settings) -> None:
         self._app = app
         self._settings = settings
 
     def begins_at(self, source: TopicPartition) -> int | None:
-        """See ``WorkerPort``."""
         return self._app.exact_consumer.begins_at(self._full(source.topic), source.partition)
 
     async def first_offset(self, source: TopicPartition, offset: int) -> int | None:
-        """See ``WorkerPort``."""
         return await first_offset(self._settings, self._full(source.topic), source.partition, offset)
 
     def acknowledge(self, source: TopicPartition, offset: int) -> None:
-        """See ``WorkerPort``."""
         self._app.exact_consumer.acknowledge(self._full(source.topic), source.partition, offset)
 
     async def post(self, out: ProducerRecord) -> "Future[object]":
-        """See ``WorkerPort``."""
         return await self._app.exact_producer.post(
             self._full(out.topic), key_bytes(out.key), out.value, ts_ms=out.ts_ms
         )
 
     def may_write(self) -> bool:
-        """See ``WorkerPort``."""
         return self._app.may_write()
 
     def fail(self, reason: str) -> None:
-        """See ``WorkerPort``."""
         self._app.fail(reason)
 
     def _full(self, topic: str) -> str:

@@ -25,10 +25,7 @@ class WorkerFailedError(DutycycleError):
 
 
 async def run_app(
-    app: ExactApp,
-    stop: asyncio.Event,
-    *,
-    last_work: Callable[[], Awaitable[None]] | None = None,
+    app: ExactApp, stop: asyncio.Event, *, last_work: Callable[[], Awaitable[None]] | None = None
 ) -> None:
     """Run ``app`` until ``stop`` is set: then let ``last_work`` hand in what is held back, and end.
 
@@ -42,8 +39,14 @@ async def run_app(
         with suppress(RuntimeError):  # the loop is closed: the process is ending anyway
             loop.call_soon_threadsafe(app.fail, reason)
 
+    async def start() -> None:
+        try:
+            await app.start()
+        except Exception as error:  # noqa: BLE001 - Faust starts everything there; whatever it was, it ends us
+            app.fail(f"cannot start: {describe_failure(error)}")
+
     async with app.telemetry.stall_detector.watching(vitals.stalled, end=fail, on_beat=vitals.observe):
-        starting = asyncio.create_task(_start(app))
+        starting = asyncio.create_task(start())
         try:
             with suppress(StoppedError):
                 await run_until(stop, app.failed.wait())
@@ -72,27 +75,20 @@ async def run_app(
         raise WorkerFailedError(f"{app.conf.id}: {deadline.failure}")
 
 
-async def _start(app: ExactApp) -> None:
-    try:
-        await app.start()
-    except Exception as error:  # noqa: BLE001 - Faust starts everything in here; whatever it was, it ends us
-        app.fail(f"cannot start: {describe_failure(error)}")
-
-
 class _Deadline:
     """Leaves the process when its end hangs where nothing can be cancelled: in a thread, or in Faust."""
 
     def __init__(self, app: ExactApp) -> None:
-        self._app = app
         self.failure = app.failure
-        self._timer = threading.Timer(GRACE_S, self._leave)
+
+        def leave() -> None:
+            _LOG.error("%s: %s; it does not end in order: leaving", app.conf.id, self.failure or "stopped")
+            os._exit(0 if self.failure is None else 1)
+
+        self._timer = threading.Timer(GRACE_S, leave)
         self._timer.daemon = True
         self._timer.start()
 
     def met(self) -> None:
         """Stop the clock: the end was orderly."""
         self._timer.cancel()
-
-    def _leave(self) -> None:
-        _LOG.error("%s: %s; it does not end in order: leaving", self._app.conf.id, self.failure or "stopped")
-        os._exit(0 if self.failure is None else 1)

@@ -28,16 +28,9 @@ class Vitals:
         self._app = app
         self._clock = clock
         self._silence_s = float(app.conf.broker_session_timeout)
-        self._waiting, self._recovering, self._reading = (
-            StallTimer(clock),
-            StallTimer(clock),
-            StallTimer(clock),
-        )
-        self._unread = StallTimer(clock)
+        self._waiting, self._recovering, self._reading, self._unread = (StallTimer(clock) for _ in range(4))
         self._waiting.observe("to be ready")
         self._ever_ready = False
-        self._heard: float | None = None
-        self._coordinator: Any = None
         self._truncated: str | None = None
         self._truncated_for = 0
 
@@ -50,7 +43,9 @@ class Vitals:
         metrics.read(LAG, lambda: {topic: float(sum(lags)) for topic, lags in self.lags().items()})
         metrics.read(LAG_MAX, lambda: {topic: float(max(lags)) for topic, lags in self.lags().items()})
         metrics.read(ASSIGNED, self.assigned)
-        metrics.read(UNASSIGNED, self.unassigned)
+        metrics.read(
+            UNASSIGNED, lambda: {(topic,): float(count) for topic, count in self.unassigned_topics().items()}
+        )
         metrics.read(REBALANCES, lambda: float(self._app.rebalancing_count))
         metrics.read(RECOVERY, self.recovery_s)
         telemetry.status.waiting = None
@@ -70,7 +65,6 @@ class Vitals:
             return
         self._recovering.observe(None)
         self._ever_ready = True
-        self._listen()
         if self._silent_s() > self._silence_s:
             self._app.reachability.mark_down(
                 BrokerUnreachableError("timeout", f"no answer for {self._silence_s:g} s")
@@ -98,41 +92,18 @@ class Vitals:
                 f"topic {', '.join(missing)} is gone, and nothing is read without it: it was deleted, or the "
                 "user may not see it any more (Kafka's ACLs)"
             )
-        unassigned = [f"{topic} ({count})" for topic, count in self.unassigned_topics() if count]
+        unassigned = [f"{topic} ({count})" for topic, count in self.unassigned_topics().items() if count]
         return f"nobody reads partitions of {', '.join(unassigned)}" if unassigned else None
 
-    def unassigned_topics(self) -> list[tuple[str, int]]:
-        """Return topics by name without prefix, changelogs left out, and how many of their partitions nobody
-        has."""
-        prefix = self._app.topic_prefix
-        return [
-            (topic.removeprefix(prefix), count)
-            for topic, count in sorted(self._app.unread_partitions.items())
-            if topic.removeprefix(prefix) in TOPICS
-        ]
-
-    def unassigned(self) -> dict[Labels, float]:
-        """Return the same as a series."""
-        return {(topic,): float(count) for topic, count in self.unassigned_topics()}
-
-    def _listen(self) -> None:
-        coordinator = getattr(self._client, "_coordinator", None)
-        if coordinator is None or coordinator is self._coordinator:
-            return
-        self._coordinator, self._heard = coordinator, self._clock()
-        beat = coordinator._do_heartbeat
-
-        async def heard() -> bool:
-            good: bool = await beat()
-            if good:
-                self._heard = self._clock()
-            return good
-
-        coordinator._do_heartbeat = heard
+    def unassigned_topics(self) -> dict[str, int]:
+        """Return of each topic, by name without prefix, how many partitions nobody has; no changelogs."""
+        unread = sorted(self._app.unread_partitions.items())
+        names = ((topic.removeprefix(self._app.topic_prefix), count) for topic, count in unread)
+        return {name: count for name, count in names if name in TOPICS}
 
     def _silent_s(self) -> float:
-        """Return seconds since the broker's last answer to a heartbeat; 0 before there was one."""
-        return 0.0 if self._heard is None else self._clock() - self._heard
+        """Return seconds since the broker last counted this worker in; 0 before it did."""
+        return 0.0 if self._consumer is None else max(self._clock() - self._consumer.counted_in_s, 0.0)
 
     @property
     def _consumer(self) -> Any:
@@ -206,17 +177,10 @@ class Vitals:
 
     def _places(self) -> list[tuple[str, int, int | None, int | None]]:
         """Return topic, partition, end and position of all that is read, changelogs apart."""
-        subscription = None if self._client is None else self._client._subscription.subscription
-        if subscription is None or subscription.assignment is None:
-            return []
-        assignment: Any = subscription.assignment
-        positions = []
-        for tp in list(assignment.tps):
-            if not self._consumer._is_changelog_tp(tp):
-                state = assignment.state_value(tp)
-                topic = tp.topic.removeprefix(self._app.topic_prefix)
-                positions.append((topic, tp.partition, state.highwater, state._position))
-        return positions
+        return [
+            (tp.topic.removeprefix(self._app.topic_prefix), tp.partition, end, position)
+            for tp, end, position in (() if self._consumer is None else self._consumer.positions())
+        ]
 
     def recovery_s(self) -> float | None:
         """Tell how long the last recovery took."""

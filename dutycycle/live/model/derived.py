@@ -9,12 +9,10 @@ import msgspec
 
 from dutycycle.contract.codec import DecodeError, decode
 from dutycycle.contract.records.derived import (
-    Cycle,
     CycleMetric,
     JobPeaks,
     PodPeaks,
     Subject,
-    Trend,
     TrendMetric,
     WindowAggregate,
 )
@@ -99,47 +97,47 @@ class Lazy(Generic[R]):
 
 @dataclass(slots=True)
 class Derived:
-    """Keeps the newest records of a subject: by source, of windows by source and size."""
+    """Keeps the newest records of a subject: by topic and source, of windows by their size as well."""
 
-    cycles: dict[str, Lazy[Cycle]] = field(default_factory=dict)
-    trends: dict[str, Lazy[Trend]] = field(default_factory=dict)
-    windows: dict[tuple[str, int], Lazy[WindowAggregate]] = field(default_factory=dict)
-    insight: Lazy[Insight] | None = None
-    peaks: Lazy[PodPeaks] | Lazy[JobPeaks] | None = None
+    records: dict[tuple[str, str, int], Lazy[Any]] = field(default_factory=dict)
 
     def put(self, topic: str, head: Any, record: Lazy[Any]) -> None:
         """Keep a record in place of the one before, of its source and size."""
-        if topic == "window-aggregates":
-            self.windows[head.source, head.size_ms] = record
-        elif topic == "cycles":
-            self.cycles[head.source] = record
-        elif topic == "trends":
-            self.trends[head.source] = record
-        elif topic == "insights":
-            self.insight = record
-        else:
-            self.peaks = record
+        is_of_source = isinstance(head, _Head) and topic != "insights"
+        self.records[(topic, head.source, head.size_ms) if is_of_source else (topic, "", 0)] = record
+
+    def forget(self, topic: str, source: str = "") -> None:
+        """Drop a record that its key has no more."""
+        self.records.pop((topic, source, 0), None)
 
     def copy(self) -> "Derived":
         """Return it as it is now, whatever comes later."""
-        return Derived(dict(self.cycles), dict(self.trends), dict(self.windows), self.insight, self.peaks)
+        return Derived(dict(self.records))
 
     def cycle(self, metric: str) -> CycleMetric | None:
         """Return the cycle of a metric, which only one source measures; None where none is known."""
-        cycle = next(_of_metric(self.cycles, metric), None)
-        return None if cycle is None else cycle[0]
+        cycles = (record.metrics.get(metric) for record in self._read("cycles"))
+        return next(filter(None, cycles), None)
 
     def trend(self, metric: str) -> tuple[TrendMetric, int] | None:
         """Return the trend of a metric, and of which moment it is."""
-        return next(_of_metric(self.trends, metric), None)
+        trends = (record for record in self._read("trends") if metric in record.metrics)
+        return next(((record.metrics[metric], record.ts_ms) for record in trends), None)
+
+    def windows(self) -> list[WindowAggregate]:
+        """Return the newest window of each source and size, the shortest first."""
+        return sorted(self._read("window-aggregates"), key=lambda window: window.size_ms)
 
     def read_insight(self) -> Insight | None:
         """Return what it is, and what holds it back."""
-        return None if self.insight is None else self.insight.get()
+        return next(self._read("insights"), None)
 
+    def read_peaks(self) -> PodPeaks | JobPeaks | None:
+        """Return what a pod or job needed at most; None for other subjects."""
+        return next(self._read("pod-peaks"), None) or next(self._read("job-peaks"), None)
 
-def _of_metric(records: dict[str, Lazy[Any]], metric: str) -> Iterator[tuple[Any, int]]:
-    for lazy in records.values():
-        record = lazy.get()
-        if record is not None and metric in record.metrics:
-            yield record.metrics[metric], record.ts_ms
+    def _read(self, wanted: str) -> Iterator[Any]:
+        """Yield the records of a topic that can be read."""
+        for (topic, _, _), lazy in tuple(self.records.items()):  # others may put some meanwhile
+            if topic == wanted and (record := lazy.get()) is not None:
+                yield record

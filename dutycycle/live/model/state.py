@@ -8,7 +8,6 @@ from dutycycle.contract.codec import DecodeError, decode
 from dutycycle.contract.metering import highest_util_pct, with_means
 from dutycycle.contract.records.derived import gpu_subject, node_subject, pod_subject
 from dutycycle.contract.records.health import NodeHealth
-from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.samples import CgroupSample, GpuProcess, NvmlSample
 from dutycycle.contract.topics import TOPICS
 from dutycycle.contract.units import sum_of_known
@@ -63,9 +62,9 @@ class LiveState:
                 self._end(f"pod/{key}")
             elif topic in ("cycles", "trends"):
                 subject, _, source = key.rpartition("/")
-                getattr(self._of(subject), topic).pop(source, None)
+                self._of(subject).forget(topic, source)
             elif topic == "insights":
-                self._of(key).insight = None
+                self._of(key).forget(topic)
         elif topic in ("nvml-samples", "cgroup-samples", "gpu-health", "pods"):
             if topic == "pods" or self._is_shown(key):  # the others have the node for their key
                 self._decoded(topic, key, payload)
@@ -115,10 +114,17 @@ class LiveState:
             self._nvml(record)
         elif topic == "cgroup-samples":
             self._cgroup(record)
-        elif topic == "pods":
-            self._pod(record)
-        else:
+        elif topic == "gpu-health":
             self._newest.put(record.node, record)
+        elif self._is_shown(record.node):  # a pod
+            key = pod_subject(record.node, record.uid).key
+            if record.finished:
+                self._end(key)
+                return
+            self._ended.pop(key, None)
+            row = self._pod_row(key, record.node, record.uid)
+            row.name = "/".join((record.namespace or "", record.name.strip("/"))).strip("/")
+            row.identity, row.seen_ms = record, row.seen_ms or self.now_ms
 
     def _of(self, key: str) -> Derived:
         """Return what is derived of a subject, which may not have been sampled yet."""
@@ -232,18 +238,6 @@ class LiveState:
             pod.cpu_max, pod.mem_max = most(pod.cpu_max, pod.cpu), most(pod.mem_max, pod.mem)
             pod.container = f"container {held[0].id[:12]}" if held else ""
             pod.history.add(sample.ts_ms, (pod.cpu, pod.mem), ticks_of_each(len(self.rows)))
-
-    def _pod(self, pod: Pod) -> None:
-        key = pod_subject(pod.node, pod.uid).key
-        if not self._is_shown(pod.node):
-            return
-        if pod.finished:
-            self._end(key)
-            return
-        self._ended.pop(key, None)
-        row = self._pod_row(key, pod.node, pod.uid)
-        row.name = "/".join((pod.namespace or "", pod.name.strip("/"))).strip("/")
-        row.identity, row.seen_ms = pod, row.seen_ms or self.now_ms
 
     # -- what is shown
 

@@ -4,8 +4,8 @@ None is unknown, never idle. ``seen_ms`` is when the last sample came in, by our
 """
 
 from copy import copy
-from dataclasses import dataclass, field
-from typing import Self
+from dataclasses import dataclass, field, fields
+from typing import ClassVar, Self
 
 from dutycycle.contract.records.pods import JobRef, Pod
 from dutycycle.contract.records.samples import Gpu, GpuProcess, Host
@@ -58,27 +58,26 @@ class SubjectRow:
         self.is_silent = True
 
     def frozen(self) -> Self:
-        """Return it as it is now, whatever comes later."""
+        """Return it as it is now, whatever comes later: with records and histories of its own."""
         other = copy(self)
-        other.derived = self.derived.copy()
+        for part in fields(self):
+            if isinstance(value := getattr(self, part.name), Derived | MetricHistory | dict):
+                setattr(other, part.name, value.copy())
         return other
 
 
 @dataclass(slots=True)
 class GpuRow(SubjectRow):
-    """Holds a GPU of a node; ``pods``: the uids of those that use it, or were given it."""
+    """Holds a GPU of a node; ``pods``: the uids of those that use it, or were given it. ``main``: the metric
+    that counts most, as of all rows."""
 
+    main: ClassVar[str] = "gpu_util_pct"
     node: str = ""
     now: Gpu = field(default_factory=lambda: Gpu(uuid="", index=0))
     util_max: Value = None
     mem_max: Value = None
     pods: frozenset[str] = frozenset()
     history: MetricHistory = field(default_factory=lambda: MetricHistory(GPU_HISTORY))
-
-    @property
-    def main(self) -> str:
-        """Return the metric that counts most."""
-        return "gpu_util_pct"
 
     @property
     def processes(self) -> tuple[GpuProcess, ...]:
@@ -95,37 +94,21 @@ class GpuRow(SubjectRow):
         super(GpuRow, self).fall_silent()
         self.now = Gpu(uuid=self.now.uuid, index=self.now.index, model=self.now.model)
 
-    def frozen(self) -> Self:
-        """Return it as it is now, with a history of its own."""
-        other = super(GpuRow, self).frozen()
-        other.history = self.history.copy()
-        return other
-
 
 @dataclass(slots=True)
 class NodeRow(SubjectRow):
     """Holds a host."""
 
+    main: ClassVar[str] = "cpu_util_pct"
     now: Host = field(default_factory=Host)
     util_max: Value = None
     mem_max: Value = None
     history: MetricHistory = field(default_factory=lambda: MetricHistory(_NODE_HISTORY))
 
-    @property
-    def main(self) -> str:
-        """Return the metric that counts most."""
-        return "cpu_util_pct"
-
     def fall_silent(self) -> None:
         """Forget the figures, but for how many CPUs it has."""
         super(NodeRow, self).fall_silent()
         self.now = Host(cpu_count=self.now.cpu_count)
-
-    def frozen(self) -> Self:
-        """Return it as it is now, with a history of its own."""
-        other = super(NodeRow, self).frozen()
-        other.history = self.history.copy()
-        return other
 
 
 @dataclass(slots=True)
@@ -200,13 +183,6 @@ class PodRow(SubjectRow):
             self.forget_gpus()
         if now_ms > self.cgroups_until_ms:
             self.forget_cgroups()
-
-    def frozen(self) -> Self:
-        """Return it as it is now, with histories of its own."""
-        other = super(PodRow, self).frozen()
-        other.history, other.gpu_history = self.history.copy(), self.gpu_history.copy()
-        other.gpus = dict(self.gpus)
-        return other
 
 
 @dataclass(slots=True)

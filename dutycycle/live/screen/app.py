@@ -1,4 +1,4 @@
-"""Runs the screen as an application of Textual: views, keys and the mouse."""
+"""Runs the screen as an application of Textual: views, keys and the mouse, and questions on one line."""
 
 import signal
 import time
@@ -8,11 +8,11 @@ from typing import ClassVar
 from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
+from textual.message import Message
 from textual.widgets import Footer, Input, Static
 
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.screen.drawing import Content, Page, text_of_line
-from dutycycle.live.screen.question import Question
 from dutycycle.live.screen.rows import Rows
 from dutycycle.live.source import Source
 from dutycycle.live.views.depth import brief, depth
@@ -26,6 +26,8 @@ from dutycycle.live.views.tables.pods import PODS
 from dutycycle.live.views.tables.processes import PROCESSES
 from dutycycle.live.views.warnings import warning_line, warnings
 
+_SHOWN_S = 6.0
+"""How long an answer stays."""
 VIEWS: tuple[TableView, ...] = (GPUS, PODS, JOBS, NODES, PROCESSES)
 _AROUND = 4
 """Lines that are neither of the table nor below it."""
@@ -34,6 +36,55 @@ _WHOLE_S = 10.0
 """Between two frames that are drawn as a whole: others may have written on the terminal."""
 _WAITING_S = 0.2
 """Until the first sample is there."""
+
+
+class Question(Static, can_focus=True):
+    """Asks a question, and is hidden until then; ``y`` is yes, every other key that it knows is no."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "answer(True)", "yes", show=False),
+        Binding("n,N,enter,escape,q", "answer(False)", "no", show=False),
+    ]
+
+    class Answered(Message):
+        """Says that the keys are free again."""
+
+    def __init__(self) -> None:
+        super().__init__(markup=False)  # a process may be called [so]
+        self._on_yes: Callable[[], str] | None = None
+
+    def ask(self, text: str, on_yes: Callable[[], str]) -> None:
+        """Ask, and wait for a key. ``on_yes`` does it, and gives what is said of it."""
+        self._on_yes = on_yes
+        self.update(text, layout=False)
+        self.display = True
+        self.focus()
+
+    def say(self, text: str) -> None:
+        """Say something for a moment."""
+        self.update(text, layout=False)
+        self.display = True
+
+        def hide() -> None:
+            if self._on_yes is None:
+                self.display = False
+
+        self.set_timer(_SHOWN_S, hide)
+
+    def action_answer(self, yes: bool) -> None:
+        """Do it, or leave it."""
+        on_yes, self._on_yes = self._on_yes, None
+        self.post_message(self.Answered())
+        if yes and on_yes is not None:
+            self.say(on_yes())
+        else:
+            self.display = False
+
+    def on_blur(self) -> None:
+        """Take it as a no that somebody turns to something else."""
+        if self._on_yes is not None:
+            self._on_yes = None
+            self.display = False
 
 
 def _help(_: int) -> list[Line]:
@@ -102,7 +153,13 @@ class Screen(App[None]):
         self._lines: dict[str, Line] = {}
         self.query_one(Input).display = False
         self._open(None)
-        self._waiting = self.set_interval(_WAITING_S, self._wait)
+
+        def draw_first() -> None:
+            if self._source.state.ticks:
+                waiting.stop()
+                self.draw()
+
+        waiting = self.set_interval(_WAITING_S, draw_first)
         self.set_interval(_EVERY_S, self.draw)
         self.set_interval(_WHOLE_S, self.action_whole)
 
@@ -130,11 +187,6 @@ class Screen(App[None]):
         self.draw()
         if self.is_running:
             self.screen.refresh()
-
-    def _wait(self) -> None:
-        if self._source.state.ticks:
-            self._waiting.stop()
-            self.draw()
 
     def draw(self) -> None:
         """Draw what changed. While all is taken down the timers go on, and there is nothing to draw on."""

@@ -135,21 +135,15 @@ def text_of(metric: str, value: Value) -> str:
 
 def windows(row: Row) -> Iterator[Line]:
     """Yield the newest window of each length: mean, percentiles and maximum of each metric."""
-    read = {
-        which: window_and_record.get()
-        for which, window_and_record in sorted(
-            row.derived.windows.items(), key=lambda window_and_record: window_and_record[0][1]
-        )
-    }
-    windows = [(size_ms, window) for (_, size_ms), window in read.items() if window is not None]
+    windows = row.derived.windows()
     if windows:
         names = "".join(f"{name:>12}" for name in ("mean", "median", "95 %", "max"))
         yield [("Windows".ljust(22), "bold"), (names, "dim")]
-    for size_ms, window in windows:
+    for window in windows:
         for metric, words in _SHOWN.items():
             values = window.metrics.get(metric)
             if values is not None and values.mean is not None:
-                title = f"  {short_duration(size_ms / 1000)} {words}"
+                title = f"  {short_duration(window.size_ms / 1000)} {words}"
                 of_window = "".join(
                     f"{text_of(metric, value):>12}"
                     for value in (values.mean, values.p50, values.p95, values.max)
@@ -159,7 +153,7 @@ def windows(row: Row) -> Iterator[Line]:
 
 def peaks(row: Row) -> Iterator[Line]:
     """Yield what a pod or job needed at most, since it began."""
-    record = None if row.derived.peaks is None else row.derived.peaks.get()
+    record = row.derived.read_peaks()
     if record is None:
         return
     age = short_duration((record.last_ms - record.first_ms) / 1000)

@@ -24,8 +24,10 @@ from sqlalchemy import (
     Text,
     insert,
     inspect,
+    literal_column,
     select,
     text,
+    update,
 )
 from sqlalchemy.exc import DBAPIError
 
@@ -39,6 +41,7 @@ from sinks.records.rows import (
     JOB_TABLE,
     NODE_FIGURES,
     NODE_TABLE,
+    PARTS,
     POD_TABLE,
     USED,
     Figures,
@@ -190,7 +193,7 @@ usage_days = Table(
     Column("gpu", Text, primary_key=True),
     Column("gpu_model", Text),
     Column("attribution", Text),
-    *_numbers((*USED, *COSTS)),
+    *_numbers((*USED, *COSTS, *PARTS)),
 )
 rolled_up = Table("usage_rolled_up", metadata, Column("until", UtcTime, primary_key=True))
 """Until when the hours have become days: what is written of an earlier hour counts no more."""
@@ -202,6 +205,13 @@ prices = Table(
     Column("gpu_model", Text, primary_key=True),
     Column("price", Double),
 )
+usage_costs = Table(
+    "usage_costs",
+    MetaData(),
+    *(Column(of_hour.name, of_hour.type) for of_hour in usage_hours.c),
+    *_numbers((*COSTS, *PARTS)),
+)
+"""Names the view of the hours and what they cost; no table to be made, it has metadata of its own."""
 OTHER_TABLES = {other_table.name: other_table for other_table in (usage_days, rolled_up, prices)}
 
 
@@ -249,7 +259,9 @@ def missing_columns(connection: Connection) -> list[Column[Any]]:
 def _add_columns(connection: Connection) -> None:
     """Add the columns that are younger than the database, and make the views anew that name them.
 
-    The columns are NULL in rows that were written before. An older sink that still writes does not name them.
+    The columns are NULL in rows that were written before, but for ``PARTS`` of days, whose hours are gone:
+    what is known of such a day counts as known of all of it. With NULL, cost and energy of a year in which
+    days got them would be those of a part of it. An older sink that still writes does not name the columns.
     """
     missing = missing_columns(connection)
     if not missing:
@@ -265,4 +277,7 @@ def _add_columns(connection: Connection) -> None:
     for column in missing:
         kind = column.type.compile(connection.dialect)
         connection.execute(text(f"ALTER TABLE {column.table.name} ADD COLUMN {column.name} {kind}"))
+    names = [column.name for column in missing if column.table is usage_days and column.name in PARTS]
+    if names:
+        connection.execute(update(usage_days).values({name: literal_column(PARTS[name]) for name in names}))
     _create_views(connection)

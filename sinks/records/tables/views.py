@@ -6,7 +6,7 @@ JSON of a record into one row per metric.
 """
 
 from dutycycle.contract.units import JOULES_PER_KWH
-from sinks.records.rows import COSTS, FIGURES, NODE_FIGURES, USED
+from sinks.records.rows import COSTS, FIGURES, NODE_FIGURES, PARTS, PRICED, USED
 
 _OF_NODE = [f"{figure}_{metric}" for figure, metric in NODE_FIGURES]
 _NODE_MOST = ", ".join(
@@ -60,7 +60,13 @@ _USED = (
     "h.pod_s * p.gpu_request AS gpu_requested_s, h.cpu_s, h.pod_s * p.cpu_request AS cpu_requested_s, "
     "h.mem_byte_s, h.pod_s * p.mem_request_bytes AS mem_requested_byte_s, h.pod_s"
 )
-_KEPT = ", ".join(("node", "pod_uid", "gpu", "gpu_model", "attribution", *USED, *COSTS))
+_KEPT = ("node", "pod_uid", "gpu", "gpu_model", "attribution", *USED, *COSTS, *PARTS)
+# What of an hour has a price follows from its cost outside of this: SQLite looks prices up at each mention.
+_OF_HOURS = ", ".join(f"NULL AS {name}" if name in PRICED else name for name in _KEPT)
+_OF_COST = ", ".join(
+    f"coalesce(h.{name}, {PRICED[name]}) AS {name}" if name in PRICED else f"h.{name}"
+    for name in (*COSTS, *PARTS)
+)
 _COST = (
     "CASE WHEN coalesce(h.gpu_cost, h.cpu_cost, h.energy_cost) IS NOT NULL "
     "THEN coalesce(h.gpu_cost, 0) + coalesce(h.cpu_cost, 0) + coalesce(h.energy_cost, 0) END"
@@ -71,7 +77,10 @@ _INSIGHT = (
     "i.period_confidence, i.period_source, i.cycle_steps, i.steps_per_s, i.samples_per_s, "
     "i.mem_full_at, i.gpu_mem_full_at, i.idle_since, i.advice"
 )
-_USAGE = f"(SELECT hour AS at, {_KEPT} FROM usage_costs UNION ALL SELECT day, {_KEPT} FROM usage_days)"  # noqa: S608
+_USAGE = (
+    f"(SELECT hour AS at, {_OF_HOURS} FROM usage_costs "  # noqa: S608
+    f"UNION ALL SELECT day, {', '.join(_KEPT)} FROM usage_days)"
+)
 
 
 _OF_LIFE = (
@@ -96,7 +105,7 @@ SUMS = (
     "gpu_s", "gpu_busy_s", "gpu_idle_s", "gpu_unknown_s", "gpu_sm_s", "gpu_sm_known_s", "gpu_tensor_s",
     "gpu_tensor_known_s", "gpu_working_s", "gpu_working_known_s", "gpu_untouched_s", "energy_j",
     "gpu_requested_s", "cpu_s",
-    "cpu_requested_s", "mem_byte_s", "mem_requested_byte_s", "pod_s", *COSTS, "cost",
+    "cpu_requested_s", "mem_byte_s", "mem_requested_byte_s", "pod_s", *COSTS, *PARTS, "cost",
 )  # fmt: skip
 """The columns of ``usage`` that can be added up."""
 _NAMES = (
@@ -104,7 +113,11 @@ _NAMES = (
     "attribution",
 )  # fmt: skip
 VIEWS = {
-    "usage_costs": (f"h.*, {_COSTS}", "usage_hours AS h LEFT JOIN pod_peaks AS p USING (pod_uid)"),
+    "usage_costs": (
+        f"c.*, {', '.join(f'{part} AS {name}' for name, part in PARTS.items())}",
+        f"(SELECT h.*, {_COSTS} FROM usage_hours AS h "  # noqa: S608
+        "LEFT JOIN pod_peaks AS p USING (pod_uid)) AS c",
+    ),
     "pods": (
         "p.namespace, p.name AS pod, p.pod_uid, p.node, p.job_name AS job, p.job_kind, p.job_uid, p.labels, "
         "p.phase, p.started_at, p.first_at, p.last_at, p.final AS ended, p.gpus, p.gpu_request, "
@@ -128,7 +141,7 @@ VIEWS = {
         f"{_USAGE} AS u GROUP BY u.node",
     ),
     "usage": (
-        f"h.at AS hour, {_WHOSE}, {_USED}, h.gpu_cost, h.cpu_cost, h.energy_cost, {_COST} AS cost",
+        f"h.at AS hour, {_WHOSE}, {_USED}, {_OF_COST}, {_COST} AS cost",
         f"{_USAGE} AS h "
         "LEFT JOIN pod_peaks AS p ON p.pod_uid = h.pod_uid",
     ),

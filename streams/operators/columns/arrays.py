@@ -58,11 +58,6 @@ def remap(old: npt.NDArray[T], keep: Ints, fill: float) -> npt.NDArray[T]:
     return new
 
 
-def remap_rows(old: npt.NDArray[T], keep: Ints, fill: float) -> npt.NDArray[T]:
-    """Return ``old`` with its rows rearranged as ``remap`` does with columns."""
-    return np.ascontiguousarray(remap(old.T, keep, fill).T)
-
-
 def check_version(snapshot: dict[str, Any], version: int, what: str) -> None:
     """Raises ``ValueError`` unless the snapshot is one of ``what`` in ``version``."""
     if snapshot.get("v") != version:

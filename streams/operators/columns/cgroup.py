@@ -9,8 +9,8 @@ from dutycycle.contract.records.samples import CgroupSample, PodCgroup
 from streams.compiled import entry
 from streams.operators.columns.arrays import Floats, Ints, keep_once
 from streams.operators.columns.series import Series, TallySeries
-from streams.operators.columns.template import Cells, Templates
-from streams.operators.columns.tick import Begins, TickRow, make_layout
+from streams.operators.columns.template import Cells, GapValues, TickReader
+from streams.operators.columns.tick import Begins, make_layout
 from streams.operators.columns.vectors import copy_into
 
 _CELLS = (*HOST_METRICS, "cpu_count")
@@ -24,7 +24,7 @@ _cells_of_pod = attrgetter(*POD_CGROUP_METRICS[6:])
 
 
 @entry("float64[::1](float64[::1], int64[::1], int64[::1])")
-def _row(cells: Floats, containers: Ints, tallied: Ints) -> Floats:
+def _columns(cells: Floats, containers: Ints, tallied: Ints) -> Floats:
     """Return the host's values, of each pod (so many ``containers``) sums over them, but of the most
     throttled one; of these once more those that are ``tallied``; and how busy the host is in percent of all
     its CPUs. NaN is unknown."""
@@ -56,33 +56,22 @@ def _row(cells: Floats, containers: Ints, tallied: Ints) -> Floats:
     return values
 
 
-class CgroupReader:
-    """Keeps the layout from tick to tick, so that an unchanged node costs no look-up."""
+class CgroupReader(TickReader[CgroupSample]):
+    """Reads the host and the pods of a node."""
 
     def __init__(self) -> None:
-        self._templates = Templates(CgroupSample, "cgroup-samples", _cells)
-        self._collector, self._interval_ms = "", 0
+        super().__init__(CgroupSample, "cgroup-samples", _cells)
         self._lay_out(())
 
-    def read(self, sample: CgroupSample, data: bytes = b"") -> TickRow:
-        """Return the tick in columns. ``data``: the record that it was decoded from."""
-        self._templates.learn(data, sample)
+    def _take(self, sample: CgroupSample) -> GapValues:
         pods = _pods(sample)
         if (names := tuple(pods)) != self._names:
             self._lay_out(names)
         self._containers = np.array([len(pod.containers) for pod in pods.values()], np.int64)
-        self._collector, self._interval_ms = sample.collector, sample.interval_ms
-        return self._tick(sample.seq, sample.ts_ms, np.array(_cells(sample), np.float64))
+        return GapValues(sample.seq, sample.ts_ms, np.array(_cells(sample), np.float64))
 
-    def read_unchanged(self, data: bytes | None) -> TickRow | None:
-        """Return the tick of a record that differs from the last one in numbers alone; None of another one,
-        which is to be decoded."""
-        record = self._templates.read(data)
-        return None if record is None else self._tick(record.seq, record.ts_ms, record.cells)
-
-    def _tick(self, seq: int, ts_ms: int, cells: Floats) -> TickRow:
-        row = _row(cells, self._containers, self._tallied)
-        return TickRow(self._collector, seq, ts_ms, self._interval_ms, self._layout, row)
+    def _row(self, record: GapValues) -> Floats:
+        return _columns(record.cells, self._containers, self._tallied)
 
     def _lay_out(self, pods: tuple[str, ...]) -> None:
         """Lay out columns anew, for other pods than before."""

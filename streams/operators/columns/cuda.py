@@ -8,35 +8,26 @@ from dutycycle.contract.catalogue import POD_CUDA_METRICS
 from dutycycle.contract.records.samples import CudaPod, CudaSample
 from streams.operators.columns.arrays import Floats
 from streams.operators.columns.series import Series, TallySeries
-from streams.operators.columns.template import Cells, Templates
-from streams.operators.columns.tick import TickRow, make_layout
+from streams.operators.columns.template import Cells, GapValues, TickReader
+from streams.operators.columns.tick import make_layout
 
 _cells_of_pod = attrgetter(*POD_CUDA_METRICS)
 
 
-class CudaReader:
-    """Keeps the layout from tick to tick, as ``CgroupReader``."""
+class CudaReader(TickReader[CudaSample]):
+    """Reads the pods of a node."""
 
     def __init__(self) -> None:
-        self._templates = Templates(CudaSample, "cuda-samples", _cells)
-        self._collector, self._interval_ms = "", 0
+        super().__init__(CudaSample, "cuda-samples", _cells)
         self._lay_out(())
 
-    def read(self, sample: CudaSample, data: bytes = b"") -> TickRow:
-        """Return the tick in columns."""
-        self._templates.learn(data, sample)
+    def _take(self, sample: CudaSample) -> GapValues:
         if (names := tuple(_pods(sample))) != self._names:
             self._lay_out(names)
-        self._collector, self._interval_ms = sample.collector, sample.interval_ms
-        return self._tick(sample.seq, sample.ts_ms, np.array(_cells(sample), np.float64))
+        return GapValues(sample.seq, sample.ts_ms, np.array(_cells(sample), np.float64))
 
-    def read_unchanged(self, data: bytes | None) -> TickRow | None:
-        """Return the tick of a record like the last one."""
-        record = self._templates.read(data)
-        return None if record is None else self._tick(record.seq, record.ts_ms, record.cells)
-
-    def _tick(self, seq: int, ts_ms: int, values: Floats) -> TickRow:
-        return TickRow(self._collector, seq, ts_ms, self._interval_ms, self._layout, values)
+    def _row(self, record: GapValues) -> Floats:
+        return record.cells
 
     def _lay_out(self, pods: tuple[str, ...]) -> None:
         """Lay out columns anew, for other pods than before."""

@@ -12,20 +12,13 @@ from msgspec.structs import astuple
 from dutycycle.contract.catalogue import GPU_METRICS, MIG_METRICS, OWN_GPU_METRICS, POD_GPU_METRICS
 from dutycycle.contract.metering import BY_HEAT, BY_POWER, mean_of_samples
 from dutycycle.contract.ownership.division import holdings_of
-from dutycycle.contract.ownership.who_uses import (
-    USE_METRICS,
-    has_part,
-    highs_of,
-    pods_of,
-    use_plan,
-    uses_of,
-)
+from dutycycle.contract.ownership.who_uses import USE_METRICS, has_part, highs_of, pods_of, use_plan, uses_of
 from dutycycle.contract.records.samples import Allocation, Gpu, GpuProcess, MigDevice, NvmlSample
 from streams.compiled import entry, kernel
 from streams.operators.columns.arrays import Bools, Floats, Ints, keep_once
 from streams.operators.columns.series import Series, TallySeries
-from streams.operators.columns.template import Cells, GapValues, Pairs, Templates
-from streams.operators.columns.tick import Begins, TickRow, make_layout
+from streams.operators.columns.template import Cells, GapValues, Pairs, TickReader
+from streams.operators.columns.tick import Begins, make_layout
 from streams.operators.columns.vectors import copy_into, largest
 
 _MEMORY = POD_GPU_METRICS.index("gpu_mem_used_bytes")
@@ -197,18 +190,17 @@ def _columns(
     copy_into(out[begin + value_cells.size :], pods.reshape(-1))
 
 
-class NvmlReader:
-    """Keeps the layout, and who uses what, from tick to tick: so an unchanged node costs no look-up."""
+class NvmlReader(TickReader[NvmlSample]):
+    """Reads the GPUs of a node, and keeps who uses what of them from tick to tick."""
 
     def __init__(self, node: str) -> None:
-        self._node = node
-        self._templates = Templates(
+        super().__init__(
             NvmlSample, "nvml-samples", _cells_of, lambda sample: [pairs for _, _, pairs in _bursts(sample)]
         )  # fmt: skip
+        self._node = node
         self._shape: Any = None
         self._throttles: Any = None
         self._held_down: Floats = np.zeros(0)
-        self._collector, self._interval_ms = "", 0
         self._with_bursts: list[tuple[int, str]] = []
         """The bursts that there are: of which GPU by position, of which metric."""
         self._has_highs = False
@@ -221,9 +213,7 @@ class NvmlReader:
         """Of each of them the cell, and of those of utilization the GPU, else -1."""
         self._lay_out((), np.full(1, np.nan), 0, 0, 0)
 
-    def read(self, sample: NvmlSample, data: bytes = b"") -> TickRow:
-        """Return the tick in columns. ``data``: the record that it was decoded from."""
-        self._templates.learn(data, sample)
+    def _take(self, sample: NvmlSample) -> GapValues:
         gpus = _columns_of(sample.gpus, Gpu)
         uuids, indexes, allocated, slices, processes = _shape_of_gpus(gpus)
         of_slices = _columns_of(_all(slices), MigDevice)
@@ -252,7 +242,6 @@ class NvmlReader:
         if throttles != self._throttles:
             self._throttles = throttles
             self._held_down = np.array([*chain.from_iterable(map(_held_down, throttles))], np.float64)
-        self._collector, self._interval_ms = sample.collector, sample.interval_ms
         bursts = list(_bursts(sample))
         self._has_highs = bool(bursts) or any(gpu.gpu_util_max_pct is not None for gpu in sample.gpus)
         self._with_bursts = [(gpu, name) for gpu, name, _ in bursts]
@@ -261,34 +250,30 @@ class NvmlReader:
             [pair for _, _, pairs_of_burst in bursts for pair in pairs_of_burst], np.float64
         ).reshape(-1, 2)
         ends = np.cumsum([len(pairs_of_burst) for _, _, pairs_of_burst in bursts], dtype=np.int64)
-        return self._tick(GapValues(sample.seq, sample.ts_ms, cells, pairs, ends))
+        return GapValues(sample.seq, sample.ts_ms, cells, pairs, ends)
 
-    def read_unchanged(self, data: bytes | None) -> TickRow | None:
-        """Return the tick of a record that differs from the last one in numbers alone; None of another one,
-        which is to be decoded."""
-        record = self._templates.read(data)
-        return None if record is None else self._tick(record)
-
-    def _tick(self, record: GapValues) -> TickRow:
+    def _row(self, record: GapValues) -> Floats:
         layout = self._layout
         row = np.empty(layout.begins.value_highs + (2 * layout.width if self._has_highs else 0))
         _columns(
             record.cells, record.pairs, record.pair_ends, self._sampled_cells, self._interval_ms, self._plan,
             self._held_down, row,
         )  # fmt: skip
-        # The driver's samples of each GPU, and of each pod that has one to itself (of its first).
+        return row
+
+    def _bursts_of(self, record: GapValues) -> tuple[tuple[Series, Floats], ...]:
+        """Return the driver's samples of each GPU, and of each pod that has one to itself (of its first)."""
+        if not record.pair_ends.size:
+            return ()
         bursts: list[tuple[Series, Floats]] = []
         util: dict[int, Floats] = {}
-        if record.pair_ends.size:
-            for (gpu, metric), burst in zip(self._with_bursts, record.lists(), strict=True):
-                bursts.append((Series("gpu", self._uuids[gpu], metric), burst))
-                if metric == "gpu_util_pct":
-                    util[gpu] = burst
-            of_pods = {uid: util[gpu] for (uid, _), gpu in self._alone if gpu in util}
-            bursts += [(Series("pod", uid, "gpu_util_pct"), burst) for uid, burst in of_pods.items()]
-        return TickRow(
-            self._collector, record.seq, record.ts_ms, self._interval_ms, layout, row, tuple(bursts)
-        )
+        for (gpu, metric), burst in zip(self._with_bursts, record.lists(), strict=True):
+            bursts.append((Series("gpu", self._uuids[gpu], metric), burst))
+            if metric == "gpu_util_pct":
+                util[gpu] = burst
+        of_pods = {uid: util[gpu] for (uid, _), gpu in self._alone if gpu in util}
+        bursts += [(Series("pod", uid, "gpu_util_pct"), burst) for uid, burst in of_pods.items()]
+        return tuple(bursts)
 
     def _lay_out(
         self, gpus: tuple[Gpu, ...], cells: Floats, slices: int, processes: int, allocations: int

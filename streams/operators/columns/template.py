@@ -8,6 +8,7 @@ one can never be accepted here that would be refused there, and the numbers are 
 """
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import pairwise
@@ -17,10 +18,13 @@ import numpy as np
 from msgspec import inspect
 
 from dutycycle.contract.codec import decode
+from dutycycle.contract.records.base import TickRecord
 from streams.compiled import entry, kernel
 from streams.operators.columns.arrays import Floats, Ints, keep_once
+from streams.operators.columns.series import Series
+from streams.operators.columns.tick import Layout, TickRow
 
-R = TypeVar("R")
+R = TypeVar("R", bound=TickRecord)
 Cells = Iterable[float | None]
 Pairs = Sequence[Sequence[float]]
 Range = tuple[float, float, bool]
@@ -41,7 +45,7 @@ below 1."""
 _MINUS, _POINT, _ZERO, _COMMA, _OPEN, _CLOSE = (ord(character) for character in "-.0,[]")
 _SHORTEST = len("[0,0],")
 """Bytes of a pair."""
-_NO_PAIRS = np.empty((0, 2))
+_NO_PAIRS, _NO_ENDS = np.empty((0, 2)), np.empty(0, np.int64)
 _GAP = re.compile(
     rb'"(?P<text>[^"]*)"\s*(?P<key>:)?'
     rb"|(?P<pairs>\[\[[^]\"]*\](?:,\[[^]\"]*\])*\])"
@@ -57,8 +61,8 @@ class GapValues(NamedTuple):
     seq: int
     ts_ms: int
     cells: Floats
-    pairs: Floats
-    pair_ends: Ints
+    pairs: Floats = _NO_PAIRS
+    pair_ends: Ints = _NO_ENDS
 
     def lists(self) -> list[Floats]:
         """Return each list of pairs."""
@@ -225,8 +229,9 @@ class _Template:
         return GapValues(seq, ts_ms, numbers.take(self._cells), pairs, self._pair_ends)
 
 
-class Templates(Generic[R]):
-    """Keeps the template of one key's records of a topic: the last that was decoded, if it was worth it.
+class TickReader(ABC, Generic[R]):
+    """Turns the records of one node and topic into ticks. Keeps the layout of the last that was decoded and,
+    if that was worth it, its template: so an unchanged node costs no look-up.
 
     ``cells_of``: the numbers of a record that are read, None is absent. Each is one of the record as it is,
     or depends on none that may change. ``pairs_of``: its lists of pairs that are not empty, in order.
@@ -242,18 +247,44 @@ class Templates(Generic[R]):
         self._template: _Template | None = None
         self._fitted = self._passed = 0
         self._patience = 1
+        self._collector, self._interval_ms = "", 0
+        self._layout: Layout
 
-    def read(self, data: bytes | None) -> GapValues | None:
-        """Return what a record has, if it is the last one that was decoded but for its numbers; else None,
-        and it is to be decoded."""
-        numbers = None if self._template is None or data is None else self._template.read(data)
-        if numbers is None:
-            self._template = None  # what the reader knows of the last record will be of another one
-        else:
-            self._fitted += 1
-        return numbers
+    def read(self, sample: R, data: bytes = b"") -> TickRow:
+        """Return the tick in columns. ``data``: the record that it was decoded from."""
+        self._learn(data, sample)
+        self._collector, self._interval_ms = sample.collector, sample.interval_ms
+        return self._tick(self._take(sample))
 
-    def learn(self, data: bytes, record: R) -> None:
+    def read_unchanged(self, data: bytes | None) -> TickRow | None:
+        """Return the tick of a record that differs from the last one in numbers alone; None of another one,
+        which is to be decoded."""
+        record = None if self._template is None or data is None else self._template.read(data)
+        if record is None:
+            self._template = None  # what is known of the last record will be of another one
+            return None
+        self._fitted += 1
+        return self._tick(record)
+
+    def _tick(self, record: GapValues) -> TickRow:
+        row, bursts = self._row(record), self._bursts_of(record)
+        return TickRow(
+            self._collector, record.seq, record.ts_ms, self._interval_ms, self._layout, row, bursts
+        )
+
+    @abstractmethod
+    def _take(self, sample: R) -> GapValues:
+        """Return what a template would read of the sample, and lay out columns anew where it has others."""
+
+    @abstractmethod
+    def _row(self, record: GapValues) -> Floats:
+        """Return all numbers of a tick, as of ``TickRow``."""
+
+    def _bursts_of(self, record: GapValues) -> tuple[tuple[Series, Any], ...]:
+        """Return the driver's own samples, as of ``TickRow``."""
+        return ()
+
+    def _learn(self, data: bytes, record: R) -> None:
         """Take the record that was decoded as the template. If those before were of little use, only one of
         twice as many is taken each time."""
         self._template = None

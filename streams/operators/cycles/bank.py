@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
-from dutycycle.contract.records.derived import OtherCycle
+from dutycycle.contract.records.derived import CycleMetric, OtherCycle
 from streams.compiled import entry
 from streams.operators.columns.arrays import Bools, Floats, Ints, check_version, keep_once, remap
 from streams.operators.columns.vectors import sorted_known
@@ -15,12 +16,12 @@ from streams.operators.cycles.detect.follow import unbroken
 from streams.operators.cycles.detect.spectrum import FLAT
 from streams.operators.cycles.detect.window import Detection, Windows, active_parts, find_cycles, look
 from streams.operators.cycles.locks import DRIFT, Locks
-from streams.operators.cycles.result import NO_CYCLE, CycleResult, multiple, near
+from streams.operators.cycles.result import NO_CYCLE, multiple, near
 from streams.operators.cycles.ring import EXACT, Ring, Store
 from streams.operators.cycles.schedule import RECENT, SHORT, Schedule
 from streams.operators.cycles.tracker import MISSES, CycleTracker
 
-SNAPSHOT_VERSION = 6
+SNAPSHOT_VERSION = 7
 ANEW = 10
 """So many ticks in a row have to be as far apart as one another before the grid becomes theirs: a scrape that
 was missed makes one interval longer, and no other rhythm."""
@@ -256,12 +257,12 @@ class CycleBank:
         self._agreed = 0 if ticks > left else self._agreed + ticks
         return min(ticks, left)
 
-    def current(self, column: int) -> CycleResult:
+    def current(self, column: int) -> CycleMetric:
         """Return the cycle that a column is locked on."""
         return self._tracker(column).current
 
     def _tracker(self, column: int) -> CycleTracker:
-        return self._trackers.get(column) or CycleTracker(self._config.misses)
+        return self._trackers.get(column) or CycleTracker()
 
     def locked(self, among: Bools | None = None) -> LockedCycles:
         """Return the cycles that go on now, by column; ``among``, shape (n,): only of these."""
@@ -270,7 +271,7 @@ class CycleBank:
         windows = self._ring.windows(columns, self._since_ms)
         return LockedCycles(columns, self._locks.periods_s[columns], windows, self._ring.interval_ms)
 
-    def changes(self, ts_ms: int) -> list[tuple[int, CycleResult]]:
+    def changes(self, ts_ms: int) -> list[tuple[int, CycleMetric]]:
         """Return the columns whose cycle was found, changed or lost since the last call, as of ``ts_ms``.
 
         A cycle that is locked is followed, and looked for again now and then. Without a lock, a window is
@@ -291,19 +292,19 @@ class CycleBank:
                 self._doubted[column] = True
                 self._schedule.wake(self._ring.slot, column)
         self._schedule.observe(self._ring.recent(RECENT), self._ring.slot)
-        changes: list[tuple[int, CycleResult]] = []
+        changes: list[tuple[int, CycleMetric]] = []
         for column, detection in self._look():
             if (change := self._take(ts_ms, column, detection)) is not None:
                 changes.append((column, change))
         return changes
 
-    def _take(self, ts_ms: int, column: int, detection: Detection | None) -> CycleResult | None:
+    def _take(self, ts_ms: int, column: int, detection: Detection | None) -> CycleMetric | None:
         """Return what to publish after a look at a column; None for nothing."""
         tracker, result = self._tracker(column), NO_CYCLE
         if detection is not None and detection.goes_on:
             (main, *rest), interval_s = detection.cycles, self._ring.interval_ms / 1000
             others = tuple(OtherCycle(period_s=o.period * interval_s, confidence=o.confidence) for o in rest)
-            result = CycleResult(
+            result = CycleMetric(
                 cyclic=True, period_s=main.period * interval_s, confidence=main.confidence,
                 others=others or None,
             )  # fmt: skip
@@ -313,7 +314,7 @@ class CycleBank:
             if not near(result.period_s or 0.0, tracker.period_s or 0.0, DRIFT):
                 tracker.release(ts_ms)
         was_locked = tracker.period_s is not None
-        change = tracker.update(ts_ms, result)
+        change = tracker.update(ts_ms, result, self._config.misses)
         # Only what is published has to be dated: by when the unbroken run of the main cycle began.
         if change is not None and change.cyclic and change.since_ms is None and detection is not None:
             run = unbroken(np.ascontiguousarray(detection.samples), detection.cycles[0].period)
@@ -437,7 +438,9 @@ class CycleBank:
             "doubted": self._doubted.nonzero()[0].tolist(),
             "ring": self._ring.snapshot(),
             "locks": self._locks.snapshot(),
-            "trackers": [[column, self._trackers[column].snapshot()] for column in sorted(self._trackers)],
+            "trackers": [
+                [column, msgspec.to_builtins(tracker)] for column, tracker in sorted(self._trackers.items())
+            ],
             "schedule": self._schedule.snapshot(),
         }
 
@@ -457,7 +460,7 @@ class CycleBank:
         bank._locks.restore(plain["locks"])
         bank._schedule.restore(plain["schedule"])
         for column, tracker in plain["trackers"]:
-            bank._trackers[column] = CycleTracker.restore(tracker, config.misses)
+            bank._trackers[column] = msgspec.convert(tracker, CycleTracker)
             bank._told[column] = bank._trackers[column].has_told
         bank._short[plain["short"]] = True
         bank._doubted[plain["doubted"]] = True

@@ -8,12 +8,13 @@ none for a while, which is longer where a cycle goes on.
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 
-from dutycycle.contract.records.derived import OtherCycle
+from dutycycle.contract.records.derived import CycleMetric, OtherCycle
 from streams.operators.columns.arrays import Floats, Ints, pack, unpack
 from streams.operators.cycles.detect.window import Detection, find_cycles
-from streams.operators.cycles.result import NO_CYCLE, CycleResult, multiple, near
+from streams.operators.cycles.result import NO_CYCLE, multiple, near
 from streams.operators.cycles.ring import bridged
 from streams.operators.cycles.tracker import CycleTracker
 
@@ -39,15 +40,15 @@ LONGEST_S = 4.0
 _DROPPED = 2
 """Slots in a row without the cycle after which it is lost."""
 
-Burst = Sequence[Sequence[float]]
-"""Pairs of (milliseconds from the tick's time, value)."""
+Burst = Floats
+"""Pairs of (milliseconds from the tick's time, value), shape (samples, 2)."""
 
 
 class _BurstWindow:
     """Collects the samples of one series in its sampling slot."""
 
     def __init__(self, from_ms: int) -> None:
-        self.tracker = CycleTracker(misses=_DROPPED)
+        self.tracker = CycleTracker()
         self.from_ms = from_ms
         """Begin of the slot; in the future while it pauses."""
         self.sampled = False
@@ -62,14 +63,11 @@ class _BurstWindow:
         self.from_ms, self.pairs = until_ms, []
 
     def add(self, ts_ms: int, burst: Burst) -> None:
-        """Keep the samples of a tick; what is no burst is left out."""
-        try:
-            pairs = np.array(burst, np.float64)
-        except (TypeError, ValueError):
-            return
-        if pairs.ndim == 2 and pairs.shape[1] == 2 and len(self.pairs) < MOST_TICKS:
+        """Keep the samples of a tick."""
+        if len(self.pairs) < MOST_TICKS:
+            pairs = burst[-MOST:].copy()
             pairs[:, 0] += ts_ms - self.from_ms
-            self.pairs.append(pairs[-MOST:])
+            self.pairs.append(pairs)
 
     def samples(self) -> tuple[Ints, Floats]:
         """Return moments in milliseconds, in order, and values, as they are kept in a snapshot."""
@@ -106,7 +104,7 @@ class _BurstWindow:
             others = tuple(
                 OtherCycle(period_s=o.period * grid_ms / 1000, confidence=o.confidence) for o in rest
             )
-            result = CycleResult(
+            result = CycleMetric(
                 cyclic=True,
                 period_s=main.period * grid_ms / 1000,
                 confidence=main.confidence,
@@ -123,7 +121,7 @@ class _BurstWindow:
             result = NO_CYCLE
         was_s, now_s = self.tracker.period_s, result.period_s
         doubted = was_s is not None and (now_s is None or not near(now_s, was_s))
-        changed = self.tracker.update(ts_ms, result) is not None or sampled != self.sampled
+        changed = self.tracker.update(ts_ms, result, _DROPPED) is not None or sampled != self.sampled
         self.sampled = sampled
         values = self.samples()[1]
         still = values.size > 0 and values.max() - values.min() <= STILL
@@ -159,7 +157,7 @@ class BurstBank:
             if window is not None and window.from_ms > ts_ms:
                 window.rest(ts_ms)
 
-    def result(self, column: int) -> CycleResult | None:
+    def result(self, column: int) -> CycleMetric | None:
         """Return the cycle that is there now; None if there are too few samples to know."""
         window = self._windows.get(column)
         known = window is not None and (window.tracker.period_s is not None or window.sampled)
@@ -184,7 +182,7 @@ class BurstBank:
         for column, kept in sorted(self._windows.items()):
             at, values = kept.samples()
             packed = pack(at.astype(np.uint16)), pack(values.astype(np.float32))
-            window = column, kept.tracker.snapshot(), kept.from_ms, kept.sampled, kept.seen_s
+            window = column, msgspec.to_builtins(kept.tracker), kept.from_ms, kept.sampled, kept.seen_s
             plain.append([*window, len(kept.pairs), at.size, *packed])
         return plain
 
@@ -192,7 +190,7 @@ class BurstBank:
         """Go on from a snapshot."""
         for column, tracker, from_ms, sampled, seen_s, ticks, size, at, values in plain:
             window = self._windows[column] = _BurstWindow(from_ms)
-            window.tracker = CycleTracker.restore(tracker, misses=_DROPPED)
+            window.tracker = msgspec.convert(tracker, CycleTracker)
             window.sampled, window.seen_s = sampled, seen_s
             pairs = np.stack(
                 (unpack(at, "u2", (size,)), unpack(values, "f4", (size,))), axis=1, dtype=np.float64

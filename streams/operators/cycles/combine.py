@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dutycycle.contract.records.derived import OtherCycle
-from streams.operators.cycles.result import NO_CYCLE, CycleResult, multiple, near
+from dutycycle.contract.records.derived import CycleMetric, OtherCycle
+from streams.operators.cycles.result import NO_CYCLE, multiple, near
 
 SAME = 0.03
 """Periods that differ by less than this share are one."""
@@ -32,7 +32,7 @@ class ScaleResult:
 
     interval_s: float
     window_s: float
-    result: CycleResult | None
+    result: CycleMetric | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,8 @@ class _KnownCycle:
 
 
 def combined(
-    scales: Sequence[ScaleResult], before: CycleResult | None, witness: ScaleResult | None = None
-) -> CycleResult:
+    scales: Sequence[ScaleResult], before: CycleMetric | None, witness: ScaleResult | None = None
+) -> CycleMetric:
     """Return the cycles that any of ``scales`` sees, each once.
 
     The scales are the bursts, the ticks, and means over ever longer intervals. The main cycle is what it
@@ -80,7 +80,7 @@ def combined(
     main = next(gone_on, None) or max(known, key=lambda cycle: round(cycle.confidence, 2))
     rest = sorted((cycle for cycle in known if cycle is not main), key=lambda cycle: -cycle.confidence)
     others = tuple(OtherCycle(period_s=o.period_s, confidence=o.confidence) for o in rest[:OTHERS])
-    return CycleResult(
+    return CycleMetric(
         cyclic=True, period_s=main.period_s, confidence=main.confidence, since_ms=main.since_ms,
         others=others or None,
     )  # fmt: skip

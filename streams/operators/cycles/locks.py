@@ -89,16 +89,6 @@ def _follow(
             strayed[row] = off if ended else _DOUBTED if gain < BACK else _GOES_ON
 
 
-@entry("int64[::1](float64[:, ::1], int64[:, ::1], int64)")
-def _to_follow(floats: Floats, ints: Ints, ts_ms: int) -> Ints:
-    columns, count = np.empty(len(floats), np.int64), 0
-    for column in range(len(floats)):
-        if ts_ms - ints[column, _FOLLOWED_MS] >= floats[column, _PERIOD] * 1000 / FOLLOWED:
-            columns[count] = column
-            count += 1
-    return columns[:count]
-
-
 class Locks(SeriesState):
     """Holds the period of the locked cycle of each of n series, and how it was followed: a row each of
     ``floats`` (period in seconds, noise, gains; NaN where there is none) and ``ints``. There is room for
@@ -138,7 +128,8 @@ class Locks(SeriesState):
 
     def to_follow(self, ts_ms: int) -> Ints:
         """Return the columns whose gain is due at ``ts_ms``: four times in a period."""
-        return _to_follow(self.floats, self.ints, ts_ms)
+        due = ts_ms - self.ints[:, _FOLLOWED_MS] >= self.floats[:, _PERIOD] * 1000 / FOLLOWED
+        return due.nonzero()[0]
 
     def follow(
         self, ts_ms: int, interval_ms: int, columns: Ints, windows: Windows

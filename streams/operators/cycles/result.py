@@ -1,33 +1,17 @@
-"""Holds what is said of a series' cycle, and when two answers say the same."""
+"""Tells when two answers on a series' cycle say the same.
 
-from dataclasses import dataclass
-from typing import Any
+Such an answer is a ``CycleMetric``. Without a cycle all but ``cyclic`` is None. ``confidence`` is the chance
+that the period is right, ``since_ms`` the start of the oldest period of the unbroken run that reaches to now.
+"""
 
-from dutycycle.contract.records.derived import OtherCycle
+from dutycycle.contract.records.derived import CycleMetric
 
 CHANGED = 0.02
 """Share by which a period has to move to be published again."""
 SHARPER, MANY = 0.005, 6.0
 """The same for what was published of fewer than so many periods: these do not fix it exactly."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CycleResult:
-    """Says whether a series has a cycle now. Without one, all but ``cyclic`` is None.
-
-    ``period_s`` in seconds; ``confidence`` the chance that the period is right, 0-1; ``since_ms`` the start
-    of the oldest period of the unbroken run that reaches to now; ``others`` further cycles, None if there
-    is none.
-    """
-
-    cyclic: bool
-    period_s: float | None = None
-    confidence: float | None = None
-    since_ms: int | None = None
-    others: tuple[OtherCycle, ...] | None = None
-
-
-NO_CYCLE = CycleResult(cyclic=False)
+NO_CYCLE = CycleMetric(cyclic=False)
 
 
 def near(one_s: float, other_s: float, share: float = CHANGED) -> bool:
@@ -41,7 +25,7 @@ def multiple(one_s: float, other_s: float) -> bool:
     return round(ratio) in range(2, 7) and near(ratio, round(ratio), 2 * CHANGED)
 
 
-def same(first: CycleResult, other: CycleResult) -> bool:
+def same(first: CycleMetric, other: CycleMetric) -> bool:
     """Tell whether both say the same periods."""
     if first.period_s is None or other.period_s is None:
         return first.cyclic == other.cyclic
@@ -53,29 +37,9 @@ def same(first: CycleResult, other: CycleResult) -> bool:
     )
 
 
-def sharper(result: CycleResult, published: CycleResult, published_ms: int) -> bool:
+def sharper(result: CycleMetric, published: CycleMetric, published_ms: int) -> bool:
     """Tell whether ``published`` was found in few periods, and its period is better known by now."""
     if result.period_s is None or published.period_s is None or published.since_ms is None:
         return False
     few = published_ms - published.since_ms < MANY * published.period_s * 1000
     return few and not near(result.period_s, published.period_s, SHARPER)
-
-
-def result_to_plain(result: CycleResult | None) -> dict[str, Any] | None:
-    """Return plain data for a snapshot."""
-    if result is None:
-        return None
-    others = result.others and [[other.period_s, other.confidence] for other in result.others]
-    return {
-        "cyclic": result.cyclic, "period_s": result.period_s, "confidence": result.confidence,
-        "since_ms": result.since_ms, "others": others,
-    }  # fmt: skip
-
-
-def result_from_plain(plain: dict[str, Any] | None) -> CycleResult | None:
-    """Return the result that ``result_to_plain`` wrote."""
-    if plain is None:
-        return None
-    others = plain["others"]
-    pairs = others and tuple(OtherCycle(period_s=p, confidence=c) for p, c in others)
-    return CycleResult(**{**plain, "others": pairs})

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streams.compiled import entry, kernel
-from streams.operators.columns.arrays import Floats, Ints, pack, remap, remap_rows, unpack
+from streams.operators.columns.arrays import Floats, Ints, pack, remap, unpack
 from streams.operators.cycles.detect.window import Windows
 
 LARGEST = 3e38
@@ -123,17 +123,6 @@ def _value(kept: float, values: Floats) -> float:
     return values[int(kept)] if values.size else float(kept)
 
 
-@entry(
-    "void(float32[:, ::1], float64[::1], int64, float64[:, ::1])",
-    "void(uint16[:, ::1], float64[::1], int64, float64[:, ::1])",
-)
-def _recent(kept: Samples, values: Floats, slot: int, recent: Floats) -> None:
-    count, samples = recent.shape[1], kept.shape[1]
-    for series in range(len(kept)):
-        for at in range(count):
-            recent[series, at] = _value(kept[series, (slot + 1 - count + at) % samples], values)
-
-
 @kernel
 def _unrolled(kept: Samples, values: Floats, oldest: int, skip: int, window: Floats) -> tuple[int, int]:
     """Write the samples of a ring, which begins at ``oldest``, into ``window`` in order, without the first
@@ -156,34 +145,18 @@ def _unrolled(kept: Samples, values: Floats, oldest: int, skip: int, window: Flo
     return (begin, end) if end else (0, 0)
 
 
-@kernel
-def _skip(since_ms: int, samples: int, place: Ints) -> int:
-    """Return how many of the oldest samples lie before that moment."""
-    oldest_ms = place[_ANCHOR] + (place[_SLOT] - samples + 1) * place[_INTERVAL] + place[_INTERVAL] // 2
-    return int(min(max((since_ms - oldest_ms) // place[_INTERVAL], 0), samples))
-
-
-@entry("int64[::1](int64[::1], int64, int64[::1])")
-def _sizes(since_ms: Ints, samples: int, place: Ints) -> Ints:
-    sizes = np.empty_like(since_ms)
-    for column in range(since_ms.size):
-        sizes[column] = min(samples - _skip(since_ms[column], samples, place), place[_SLOT] + 1)
-    return sizes
-
-
 @entry(
-    "void(float32[:, ::1], float64[::1], int64[::1], int64[::1], int64[::1], float64[:, ::1], int64[:, ::1])",
-    "void(uint16[:, ::1], float64[::1], int64[::1], int64[::1], int64[::1], float64[:, ::1], int64[:, ::1])",
+    "void(float32[:, ::1], float64[::1], int64, int64[::1], int64[::1], float64[:, ::1], int64[:, ::1])",
+    "void(uint16[:, ::1], float64[::1], int64, int64[::1], int64[::1], float64[:, ::1], int64[:, ::1])",
 )
 def _windows(
-    kept: Samples, values: Floats, place: Ints, columns: Ints, since_ms: Ints, windows: Floats, bounds: Ints
+    kept: Samples, values: Floats, slot: int, columns: Ints, skips: Ints, windows: Floats, bounds: Ints
 ) -> None:
-    samples = kept.shape[1]
-    oldest = (place[_SLOT] + 1) % samples
+    oldest = (slot + 1) % kept.shape[1]
     for row in range(columns.size):
-        column = columns[row]
-        skip = _skip(since_ms[column], samples, place)
-        bounds[row, 0], bounds[row, 1] = _unrolled(kept[column], values, oldest, skip, windows[row])
+        bounds[row, 0], bounds[row, 1] = _unrolled(
+            kept[columns[row]], values, oldest, skips[row], windows[row]
+        )
 
 
 @entry("float64[::1](float64[::1])")
@@ -232,7 +205,7 @@ class Ring:
     def resize(self, keep: Ints) -> None:
         """Rearrange the series; -1 is a new one."""
         self.n = keep.size
-        self._kept = remap_rows(self._kept, keep, self._store.absent)
+        self._kept = np.ascontiguousarray(remap(self._kept.T, keep, self._store.absent).T)
         self._sums = remap(self._sums, keep, 0.0)
 
     def extend(self, times: Ints, rows: Floats) -> None:
@@ -247,8 +220,9 @@ class Ring:
 
     def recent(self, count: int) -> Floats:
         """Return the newest ``count`` samples of each series, shape (n, count), NaN where absent."""
-        recent = np.empty((self.n, count))
-        _recent(self._kept, self._store.values, self.slot, recent)
+        slots = np.arange(self.slot + 1 - count, self.slot + 1) % self._kept.shape[1]
+        kept, values = self._kept.take(slots, axis=1), self._store.values
+        recent: Floats = values.take(kept) if values.size else kept.astype(np.float64)
         return recent
 
     def start_ms(self, length: int) -> int:
@@ -258,14 +232,19 @@ class Ring:
 
     def sizes(self, since_ms: Ints) -> Ints:
         """Return how many slots have passed since the moment of each series, as far as they are kept."""
-        return _sizes(since_ms, self._samples, self._place)
+        return np.minimum(self._samples - self._skips(since_ms, self._samples), self.slot + 1)
+
+    def _skips(self, since_ms: Ints, samples: int) -> Ints:
+        """Return how many of the oldest of so many samples lie before each of these moments."""
+        return ((since_ms - self.start_ms(samples)) // self.interval_ms).clip(0, samples)
 
     def windows(self, columns: Ints, since_ms: Ints) -> Windows:
         """Return the usable samples of these columns up to now, none from before the moment of the column in
         ``since_ms`` (n,); none of a series that is absent now."""
         room = self._kept.shape[1]
         windows = Windows(np.empty((columns.size, room)), np.empty((columns.size, 2), np.int64))
-        _windows(self._kept, self._store.values, self._place, columns, since_ms, *windows)
+        skips = self._skips(since_ms[columns], room)
+        _windows(self._kept, self._store.values, self.slot, columns, skips, *windows)
         return windows
 
     def snapshot(self) -> dict[str, Any]:

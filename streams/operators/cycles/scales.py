@@ -9,26 +9,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import numpy as np
 
+from dutycycle.contract.records.derived import CycleMetric
 from streams.operators.columns.arrays import BEFORE_MS, Bools, Floats, Ints, check_version, remap
 from streams.operators.columns.state import SeriesState, array
 from streams.operators.cycles.bank import TICKS, CycleBank, CycleConfig, LockedCycles
 from streams.operators.cycles.bursts import SLOT_MS, Burst, BurstBank
 from streams.operators.cycles.combine import ScaleResult, combined
 from streams.operators.cycles.locks import DRIFT
-from streams.operators.cycles.result import (
-    CycleResult,
-    near,
-    result_from_plain,
-    result_to_plain,
-    same,
-    sharper,
-)
+from streams.operators.cycles.result import near, same, sharper
 from streams.operators.cycles.ring import LOGARITHMS, means_by_slot
 from streams.operators.cycles.tracker import QUIET_MS
 
-SNAPSHOT_VERSION = 5
+SNAPSHOT_VERSION = 6
 _SCALES = (
     CycleConfig(interval_ms=10_000, samples=400, least=18, early=False, store=LOGARITHMS),
     CycleConfig(interval_ms=60_000, samples=400, least=20, early=False, store=LOGARITHMS),
@@ -40,62 +35,41 @@ EVERY = 10
 """Samples of a scale after which it is evaluated again."""
 
 
-class Means(SeriesState):
-    """Keeps the mean of each of n series over each interval of ``interval_ms``, the first of which begins
-    just before the first tick."""
+class _Scale(SeriesState):
+    """Holds one scale's window, and what it is fed: the mean of each of n series over each interval of
+    ``config``, the first of which begins just before the first tick."""
 
     _sums: Floats = array(2, "n")
 
-    def __init__(self, interval_ms: int, n: int) -> None:
+    def __init__(self, config: CycleConfig, n: int) -> None:
         super().__init__(n)
-        self.interval_ms = interval_ms
-        self._first_ms, self._slot = -1, -1
+        self._config = config
+        self.bank = CycleBank(n, config)
+        self._first_ms = self._slot = self._last_ms = -1
+        self._fresh = 0
+
+    def resize(self, keep: Ints) -> None:
+        """Rearrange the columns; -1 is a new series."""
+        super().resize(keep)
+        self.bank.resize(keep)
 
     def extend(self, times: Ints, rows: Floats) -> tuple[Ints, Floats]:
-        """Take ticks, shape (ticks, n), NaN is absent. The time of each interval that has ended with them,
-        whole intervals after the first tick, and its means, NaN where nothing was measured."""
+        """Take ticks or a finer scale's means, shape (ticks, n), NaN is absent. The time of each interval
+        that has ended with them, whole intervals after the first tick, and its means, NaN where nothing was
+        measured."""
         ended, means = np.empty(times.size + 1, np.int64), np.empty(rows.shape)
         ended[0] = self._slot
         if self._slot < 0:
             self._first_ms = int(times[0])
-        slots = (times - self._first_ms + BEFORE_MS) // self.interval_ms
+        slots = (times - self._first_ms + BEFORE_MS) // self._config.interval_ms
         count = means_by_slot(slots, rows, self._sums, ended, means)
         self._slot = int(ended[count])
-        return ended[:count] * self.interval_ms + self._first_ms, means[:count]
-
-    def snapshot(self) -> dict[str, Any]:
-        """Return plain data."""
-        return {"first_ms": self._first_ms, "slot": self._slot, **super().snapshot()}
-
-    def restore(self, plain: dict[str, Any]) -> None:
-        """Go on from a snapshot of the same shape."""
-        super().restore(plain)
-        self._first_ms, self._slot = plain["first_ms"], plain["slot"]
-
-
-class _Scale:
-    """Holds one scale's window, and the means that it is fed."""
-
-    def __init__(self, config: CycleConfig, n: int) -> None:
-        self._config = config
-        self.bank = CycleBank(n, config)
-        self._means = Means(config.interval_ms, n)
-        self._fresh = 0
-        self._last_ms = -1
-
-    def resize(self, keep: Ints) -> None:
-        """Rearrange the columns; -1 is a new series."""
-        self.bank.resize(keep)
-        self._means.resize(keep)
-
-    def extend(self, times: Ints, rows: Floats) -> tuple[Ints, Floats]:
-        """Take ticks or a finer scale's means; the means of the intervals that have ended."""
-        done = self._means.extend(times, rows)
-        if len(done[0]):
-            self._last_ms = int(done[0][-1])
-            self.bank.extend(*done)
-            self._fresh += len(done[0])
-        return done
+        times, means = ended[:count] * self._config.interval_ms + self._first_ms, means[:count]
+        if count:
+            self._last_ms = int(times[-1])
+            self.bank.extend(times, means)
+            self._fresh += count
+        return times, means
 
     def changes(self) -> list[int]:
         """Return the columns whose cycle changed, if it is time to evaluate."""
@@ -104,15 +78,16 @@ class _Scale:
         self._fresh = 0
         return [column for column, _ in self.bank.changes(self._last_ms)]
 
-    def snapshot(self) -> list[Any]:
+    def snapshot(self) -> dict[str, Any]:
         """Return plain data."""
-        return [self.bank.snapshot(), self._means.snapshot(), self._fresh, self._last_ms]
+        times = [self._first_ms, self._slot, self._fresh, self._last_ms]
+        return {**super().snapshot(), "bank": self.bank.snapshot(), "times": times}
 
-    def restore(self, plain: list[Any]) -> None:
+    def restore(self, plain: dict[str, Any]) -> None:
         """Go on from a snapshot of the same shape."""
-        bank, means, self._fresh, self._last_ms = plain
-        self.bank = CycleBank.restore(bank, self._config)
-        self._means.restore(means)
+        super().restore(plain)
+        self.bank = CycleBank.restore(plain["bank"], self._config)
+        self._first_ms, self._slot, self._fresh, self._last_ms = plain["times"]
 
 
 class CycleScales:
@@ -126,15 +101,10 @@ class CycleScales:
         enough = ticks.sure_of_part
         scales = [replace(scale, sure=enough, sure_of_part=enough, misses=ticks.misses) for scale in _SCALES]
         self._scales = [_Scale(config, n) for config in scales]
-        self._published: list[CycleResult | None] = [None] * n
+        self._published: list[CycleMetric | None] = [None] * n
         self._published_ms: Ints = np.zeros(n, np.int64)
         self._delayed: set[int] = set()
         """Columns with a small change that came too soon after the last."""
-
-    @property
-    def n(self) -> int:
-        """Return how many columns there are."""
-        return self._ticks.n
 
     def resize(self, keep: Ints, witnesses: Ints | None = None) -> None:
         """Rearrange the columns: column j goes on from old column ``keep[j]``, -1 is a new series.
@@ -150,16 +120,6 @@ class CycleScales:
         self._published_ms = remap(self._published_ms, keep, 0)
         self._delayed = {new for new, old in enumerate(keep.tolist()) if old in self._delayed}
 
-    def update(
-        self,
-        ts_ms: int,
-        values: Floats,
-        interval_ms: int | None = None,
-        bursts: Sequence[tuple[int, Burst]] = (),
-    ) -> None:
-        """Take the tick at ``ts_ms``; ``values`` has shape (n,). See ``extend``."""
-        self.extend(np.array([ts_ms]), np.array([values]), interval_ms, [(ts_ms, bursts)])
-
     def extend(
         self,
         times: Ints,
@@ -171,7 +131,7 @@ class CycleScales:
         shape (ticks, n), NaN is absent.
 
         ``interval_ms`` is the nominal time between ticks. ``bursts``: ticks by their times, each with the
-        columns that have the driver's samples, pairs of (milliseconds from the tick, value).
+        columns that have the driver's samples.
         """
         for ts_ms, of_tick in bursts:
             self._bursts.update(ts_ms, of_tick)
@@ -182,7 +142,7 @@ class CycleScales:
             if not len(done[0]):
                 break
 
-    def published(self, column: int) -> CycleResult | None:
+    def published(self, column: int) -> CycleMetric | None:
         """Return what was published of a column last; None if it never had a cycle."""
         return self._published[column]
 
@@ -190,7 +150,7 @@ class CycleScales:
         """Return the cycles that go on now in the ticks themselves, by column; ``among``: only of these."""
         return self._ticks.locked(among)
 
-    def changes(self, ts_ms: int) -> list[tuple[int, CycleResult]]:
+    def changes(self, ts_ms: int) -> list[tuple[int, CycleMetric]]:
         """Return the columns whose cycles changed since the last call, as of the last tick's time."""
         changed = {column for column, _ in self._ticks.changes(ts_ms)}
         self._bursts.wake(ts_ms, sorted(changed))
@@ -204,7 +164,7 @@ class CycleScales:
         self._delayed = set()
         return [(column, change) for column in sorted(changed) if (change := self._change(ts_ms, column))]
 
-    def _change(self, ts_ms: int, column: int) -> CycleResult | None:
+    def _change(self, ts_ms: int, column: int) -> CycleMetric | None:
         """Return what to publish of a column; None if it is what was published, or too soon for a small
         change."""
         before, before_ms = self._published[column], self._published_ms[column]
@@ -240,7 +200,7 @@ class CycleScales:
             "ticks": self._ticks.snapshot(),
             "bursts": self._bursts.snapshot(),
             "scales": [scale.snapshot() for scale in self._scales],
-            "published": [result_to_plain(result) for result in self._published],
+            "published": msgspec.to_builtins(self._published),
             "published_ms": self._published_ms.tolist(),
             "delayed": sorted(self._delayed),
         }
@@ -256,7 +216,7 @@ class CycleScales:
         scales._bursts.restore(plain["bursts"])
         for scale, of_scale in zip(scales._scales, plain["scales"], strict=True):
             scale.restore(of_scale)
-        scales._published = [result_from_plain(result) for result in plain["published"]]
+        scales._published = msgspec.convert(plain["published"], list[CycleMetric | None])
         scales._published_ms = np.array(plain["published_ms"], np.int64)
         scales._delayed = set(plain["delayed"])
         return scales

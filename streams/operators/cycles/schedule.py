@@ -64,18 +64,6 @@ def _observe(recent: Floats, slot: int, usual: Floats, fresh: Ints) -> None:
             fresh[column] = slot
 
 
-@entry("int64[::1](int64, int64[:, ::1], int64[::1], int64[::1], boolean[::1], boolean[::1])")
-def _due(slot: int, looked: Ints, fresh: Ints, sizes: Ints, locked: Bools, doubted: Bools) -> Ints:
-    columns, count = np.empty(len(sizes), np.int64), 0
-    for column in range(len(sizes)):
-        steady = slot - fresh[column] >= PATIENT
-        share = GROWN_LOCKED if locked[column] else GROWN_STEADY if steady else 0.0
-        if doubted[column] or slot - looked[column, 0] >= share * sizes[column]:
-            columns[count] = column
-            count += 1
-    return columns[:count]
-
-
 @entry("int64[::1](int64[::1], int64[:, ::1], boolean[::1], int64, int64, int64[:, ::1], int64[::1])")
 def _limits(
     columns: Ints, parts: Ints, expected: Bools, samples: int, slot: int, looked: Ints, fresh: Ints
@@ -147,7 +135,9 @@ class Schedule(SeriesState):
 
         Of those that are ``locked`` it is sure that they are due.
         """
-        return _due(slot, self._looked, self._fresh, sizes, locked, doubted)
+        shares = np.where(slot - self._fresh >= PATIENT, GROWN_STEADY, 0.0)
+        shares[locked] = GROWN_LOCKED
+        return (doubted | (slot - self._looked[:, 0] >= shares * sizes)).nonzero()[0]
 
     def limits(self, slot: int, columns: Ints, parts: Ints, expected: Bools) -> Ints:
         """Return how many of the newest samples of these columns are looked at now, 0 for none.

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from dutycycle.contract.catalogue import ACTIVITY_METRICS, CYCLE_METRICS, RESOLUTIONS, TREND_METRICS
+from dutycycle.contract.records.derived import CycleMetric
 from streams.operators.columns.arrays import Floats, pack, unpack
 from streams.operators.columns.block import TickBlock
 from streams.operators.columns.series import Series, remapped, subjects_of
 from streams.operators.cycles.bank import TICKS, CycleConfig
-from streams.operators.cycles.result import CycleResult
 from streams.operators.cycles.scales import CycleScales
 from streams.operators.trends.bank import HORIZONS_S, TrendBank, TrendForecast
 from streams.operators.trends.changes import TrendDebouncer
@@ -31,7 +31,7 @@ class Evaluation:
     ts_ms: int
     trend_series: list[Series]
     forecast: TrendForecast | None
-    cycles: list[tuple[Series, CycleResult]]
+    cycles: list[tuple[Series, CycleMetric]]
 
     def memory_full_ms(self) -> Iterator[tuple[Series, int | None]]:
         """Yield of each pod whose host memory has a trend here, and of each GPU: when it is full, None if it
@@ -43,10 +43,10 @@ class Evaluation:
                 if trend_series.kind in ("pod", "gpu") and trend_series.metric == "mem_used_bytes":
                     yield trend_series, None if isnan(left_s) else self.ts_ms + round(left_s * 1000)
 
-    def cycles_of_subjects(self) -> Iterator[tuple[Series, CycleResult]]:
+    def cycles_of_subjects(self) -> Iterator[tuple[Series, CycleMetric]]:
         """Yield of each GPU and pod of which a cycle changed, its one cycle, and of which metric that is: of
         the utilization, or else of what follows it."""
-        of: dict[tuple[str, str], dict[str, CycleResult]] = {}
+        of: dict[tuple[str, str], dict[str, CycleMetric]] = {}
         for cycle_series, cycle in self.cycles:
             of.setdefault((cycle_series.kind, cycle_series.member), {})[cycle_series.metric] = cycle
         for (kind, member), by_metric in of.items():
@@ -208,18 +208,11 @@ class AnalysisBank:
 
 def _witness_of(subject_series: Series) -> Series:
     """Return the series whose bursts show the quick cycles of a series, if it has no bursts."""
-    return (
-        subject_series._replace(metric=_FOLLOWS_STEPS[0])
-        if subject_series.metric in _FOLLOWS_STEPS
-        else subject_series
-    )
+    has_others = subject_series.metric in _FOLLOWS_STEPS
+    return subject_series._replace(metric=_FOLLOWS_STEPS[0]) if has_others else subject_series
 
 
 def _capacity_of(subject_series: Series) -> Series:
     """Return the series that says the capacity of what a series counts; it may not be there."""
     metric = "mem_limit_bytes" if subject_series.kind == "pod" else "mem_total_bytes"
-    return Series(
-        subject_series.kind,
-        subject_series.member,
-        metric if subject_series.metric == "mem_used_bytes" else "",
-    )
+    return subject_series._replace(metric=metric if subject_series.metric == "mem_used_bytes" else "")

@@ -10,9 +10,10 @@ from msgspec.structs import replace
 from dutycycle.contract.catalogue import GPU_METRICS
 from dutycycle.contract.records.samples import Gpu, NvmlSample
 from streams.compiled import entry
-from streams.operators.columns.arrays import Bools, Floats, Ints, pack, remap, remap_rows, unpack
+from streams.operators.columns.arrays import Bools, Floats, Ints, pack, unpack
 from streams.operators.columns.block import TickBlock
 from streams.operators.columns.series import remapped
+from streams.operators.columns.state import SeriesState, array
 from streams.operators.columns.tick import Layout
 
 FROZEN_MS, FROZEN_TICKS = 60_000, 10
@@ -65,7 +66,7 @@ def _judge(ts_ms: int, figures: Floats, since_ms: Ints, ticks: Ints, is_frozen: 
     return any_frozen
 
 
-class FrozenGpus:
+class FrozenGpus(SeriesState):
     """Watches the GPUs of one node. ``since_ms``: of each that is frozen, by uuid, its ``<node>/<index>`` and
     since when.
 
@@ -73,14 +74,16 @@ class FrozenGpus:
     none if it begins anew, and whether it is frozen.
     """
 
+    _figures: Floats = array("n", _FIGURES, fill=np.nan)
+    _since_ms: Ints = array("n", dtype=np.int64)
+    _ticks: Ints = array("n", dtype=np.int64)
+    _is_frozen: Bools = array("n", dtype=np.bool_)
+
     def __init__(self) -> None:
+        super().__init__(0)
         self._layout: Layout | None = None
         self._uuids: list[str] = []
         self._scopes: list[str] = []
-        self._figures = np.zeros((0, _FIGURES))
-        self._since_ms: Ints = np.zeros(0, np.int64)
-        self._ticks: Ints = np.zeros(0, np.int64)
-        self._is_frozen: Bools = np.zeros(0, np.bool_)
         self.since_ms: dict[str, tuple[str, int]] = {}
 
     def extend(self, block: TickBlock) -> None:
@@ -93,10 +96,7 @@ class FrozenGpus:
             self._uuids = [
                 block.layout.series[place * _FIGURES].member for place in range(len(block.layout.gpus))
             ]
-            keep = remapped(before, self._uuids)
-            self._figures = remap_rows(self._figures, keep, np.nan)
-            self._since_ms, self._ticks = remap(self._since_ms, keep, 0), remap(self._ticks, keep, 0)
-            self._is_frozen = remap(self._is_frozen, keep, False)
+            self.resize(remapped(before, self._uuids))
         _count_repeats(block.times, block.values, self._figures, self._since_ms, self._ticks, self._is_frozen)
 
     def judge(self, ts_ms: int) -> None:

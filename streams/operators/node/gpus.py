@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dutycycle.contract.catalogue import NODE_ANNOTATIONS
-from dutycycle.contract.codec import encode
+from dutycycle.contract.codec import decode, encode
 from dutycycle.contract.log import ProducerRecord
 from dutycycle.contract.records.parts import GpuAnalysis, NodePart
 from streams.operators.base import Emission
@@ -84,8 +84,8 @@ class NodeGpus:
         """The columns of ``NODE_ANNOTATIONS``, and of each the GPU and metric."""
         self.are_there = False
         """Is set where a column may get a window that is told."""
-        self._pending: NodePart | bytes | None = None
-        """Holds the part to send next, or its JSON. It is made when the node is evaluated, and not when it is
+        self._pending: NodePart | None = None
+        """Holds the part to send next. It is made when the node is evaluated, and not when it is
         sent: so there is one part of a moment, whenever the checkpoint comes. Most are replaced before they
         are sent. When windows close, those of other nodes wait."""
 
@@ -150,14 +150,8 @@ class NodeGpus:
 
     def flush(self) -> list[Emission]:
         """Return the part of the node, if one was made since the last call."""
-        part, self._pending = self._encoded(), None
-        return [] if part is None else [ProducerRecord("node-parts", self._node, part, self._part_ms)]
-
-    def _encoded(self) -> bytes | None:
-        """Return the JSON of the part to send next."""
-        if isinstance(self._pending, NodePart):
-            self._pending = encode(self._pending)
-        return self._pending
+        part, self._pending = self._pending, None
+        return [] if part is None else [ProducerRecord("node-parts", self._node, encode(part), self._part_ms)]
 
     def snapshot(self) -> dict[str, Any]:
         """Return plain data."""
@@ -168,8 +162,7 @@ class NodeGpus:
             ]
             for uuid, gpu in self._known().items()
         }  # fmt: skip
-        part = self._encoded()
-        pending = None if part is None else part.decode()
+        pending = None if self._pending is None else encode(self._pending)
         return {"gpus": gpus, "times": [self._since_ms, self._ts_ms, self._part_ms], "pending": pending}
 
     def restore(self, plain: dict[str, Any]) -> None:
@@ -178,7 +171,8 @@ class NodeGpus:
             recent = {metric: RecentMaximum(falling) for metric, falling in maxima.items()}
             self._gpus[uuid] = _Gpu(cyclic, period_s, slope_per_s, recent)
         self._since_ms, self._ts_ms, self._part_ms = plain["times"]
-        self._pending = None if plain["pending"] is None else plain["pending"].encode()
+        pending = plain["pending"]
+        self._pending = None if pending is None else decode(NodePart, pending, "node-parts")
 
 
 def _is_told(column: Series) -> bool:

@@ -25,8 +25,8 @@ from dutycycle.telemetry.events import SAMPLE_LATE
 from streams.operators.base import CountedEvent, Emission, NodeModels, Operator, Snapshot, no_models
 from streams.operators.columns.arrays import BEFORE_MS, Ints, check_version
 from streams.operators.columns.block import TickBlock, TickQueue
-from streams.operators.columns.readers import TickReader
 from streams.operators.columns.series import ColumnIndex, Series
+from streams.operators.columns.template import TickReader
 from streams.operators.columns.tick import Layout, TickRow
 from streams.operators.cycles.result import NO_CYCLE
 from streams.operators.keyed import decode_under_key
@@ -42,7 +42,7 @@ from streams.operators.peaks.tally import PeakTally
 from streams.operators.usage.bank import UsageBank
 from streams.operators.workload.spans import SpanBank
 
-SNAPSHOT_VERSION = 32
+SNAPSHOT_VERSION = 33
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ class NodeConfig:
 class NodeOperator(Operator):
     """Keeps the state of one node for one source topic. All columns are those of ``_index``."""
 
-    def __init__(self, config: NodeConfig, node: str, reader: TickReader) -> None:
+    def __init__(self, config: NodeConfig, node: str, reader: TickReader[Any]) -> None:
         self._config = config
         self._node = node
         self._reader = reader

@@ -38,10 +38,7 @@ def analysis_records(node: str, source: str, analysis: Evaluation, trends: Trend
         outs.append(ProducerRecord("trends", key, orjson.dumps(plain), ts_ms))
     of: dict[Subject, dict[str, CycleMetric]] = {}
     for column, result in analysis.cycles:
-        of.setdefault(subject_of(node, column.kind, column.member), {})[column.metric] = CycleMetric(
-            cyclic=result.cyclic, period_s=result.period_s, confidence=result.confidence,
-            since_ms=result.since_ms, others=result.others,
-        )  # fmt: skip
+        of.setdefault(subject_of(node, column.kind, column.member), {})[column.metric] = result
     for subject, metrics in of.items():
         cycle = Cycle(subject=subject, source=source, ts_ms=ts_ms, metrics=metrics)
         outs.append(ProducerRecord("cycles", source_key(subject, source), encode(cycle), ts_ms))

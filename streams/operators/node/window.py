@@ -56,30 +56,24 @@ class WindowBank:
         self._last = remap(last, keep, np.nan)[:, :, powers != GAUGE]
         self._powers = powers
 
-    def add(self, ts_ms: int, row: Floats, watermark_ms: int, highs: Floats | None = None) -> bool:
-        """Take a tick, late or not, into the windows that are still open; False if it came too late for one
-        of them.
-
-        ``row``: a value for each column; ``highs``: the most that it was within the tick, if that is another.
-        ``watermark_ms`` is the one before this tick.
-        """
-        fitting = [
-            size for size in self._sizes if ts_ms - ts_ms % size + size + self._lateness > watermark_ms
-        ]
-        if fitting:
-            self._ended = [window for window in self._ended if window.end_ms <= ts_ms]
-            of_tick = None if highs is None else highs[np.newaxis]
-            self.extend(np.array([ts_ms]), row[np.newaxis], of_tick, fitting)
-        return len(fitting) == len(self._sizes)
-
     def extend(
-        self, times: Ints, rows: Floats, highs: Floats | None = None, sizes: Sequence[int] | None = None
-    ) -> None:
-        """Take ticks, shape (ticks,) and (ticks, n), at least one, each newer than all before it, as ``add``;
-        into windows of these ``sizes`` alone, None: of all."""
-        sizes = self._sizes if sizes is None else sizes
+        self, times: Ints, rows: Floats, highs: Floats | None = None, watermark_ms: int | None = None
+    ) -> bool:
+        """Take ticks, shape (ticks,), at least one, each newer than all before it; or one that is no newer
+        than ``watermark_ms``, into the windows that are still open. False if that came too late for one.
+
+        ``rows``: a value for each column, shape (ticks, n); ``highs``: the most that it was within the tick,
+        if that is another.
+        """
+        sizes, ts_ms = self._sizes, int(times[0])
+        if watermark_ms is not None:
+            sizes = tuple(
+                size for size in sizes if ts_ms - ts_ms % size + size + self._lateness > watermark_ms
+            )
         if not sizes:
-            return
+            return not self._sizes
+        if watermark_ms is not None:
+            self._ended = [window for window in self._ended if window.end_ms <= ts_ms]
         for size in sizes:
             self._open.update((start, size) for start in {*(times - times % size).tolist()})
         self._forget()
@@ -95,11 +89,7 @@ class WindowBank:
         if self._highs is not self._rows:
             self._highs[self._used : used] = rows if highs is None else highs
         self._used = used
-
-    @property
-    def closes_ms(self) -> float:
-        """Return when the first of the windows that have ended closes."""
-        return self._ended[0].end_ms + self._lateness if self._ended else inf
+        return len(sizes) == len(self._sizes)
 
     def due_after(self, ts_ms: int) -> float:
         """Tell when a window that has not ended has to, to be closed in time, if ticks from ``ts_ms`` on are
@@ -139,7 +129,7 @@ class WindowBank:
         """Close the windows that have ended and whose lateness the watermark has passed, by end and then by
         size."""
         closed = []
-        while self._ended and self.closes_ms <= watermark_ms:
+        while self._ended and self._ended[0].end_ms + self._lateness <= watermark_ms:
             window = self._ended.pop(0)
             self._last[self._sizes.index(window.size_ms)] = window.last
             self._open.remove((window.start_ms, window.size_ms))
@@ -225,12 +215,7 @@ class NodeWindows:
             # Of a tick without a value a source may still tell the most: nothing is to depend on when it is
             # read.
             highs[np.isnan(rows)] = np.nan
-        if watermark_ms is not None:
-            return self.bank.add(
-                int(block.times[0]), rows[0], watermark_ms, None if highs is None else highs[0]
-            )
-        self.bank.extend(block.times, rows, highs)
-        return True
+        return self.bank.extend(block.times, rows, highs, watermark_ms)
 
     def end(self, ts_ms: float) -> None:
         """Write the records of the windows that end by ``ts_ms``, all of whose ticks but late ones have come;

@@ -122,7 +122,6 @@ class RecentMinutes:
         self._codes = np.full((len(CHANNELS), _KEPT_S), ABSENT_CODE, np.uint8)
         self._end_ms = 0
         self._tick_s = 1.0
-        self._passed_spans = 1  # from the span before the newest to that one
         self._history = GpuHistory()
         self._rhythm = 0.0
         """How sure a cycle was in the last minutes, 0-1."""
@@ -158,7 +157,7 @@ class RecentMinutes:
         steps = steps or ReportedSteps()
         reported, before_ms = steps.figures(span.gpu.start_ms), self._end_ms
         self._append(span)
-        judged = self._judge(span, reported)
+        judged = self._judge(span, reported, passed=max((span.end_ms - before_ms) // 1000 // SPAN_S, 1))
         published = self.debouncer.published
         self.sizer.add(span.end_ms, self._codes[:, -SPAN_S:], published)
         kind = None if published is None else published.kind
@@ -220,13 +219,13 @@ class RecentMinutes:
                     before = row[max(first - int(self._tick_s), 0) : first]
                     there = np.flatnonzero(before != ABSENT_CODE)
                     before[int(there[-1]) + 1 if there.size else 0 :] = row[first]
-        self._passed_spans = max(seconds // SPAN_S, 1)
         self._history.add(self._codes[:, -gap:], seconds // SPAN_S)
         sure = max(((span.gpu.period_confidence or 0.0) - _DOUBTFUL) / (1 - _DOUBTFUL), 0.0)
         kept = 1 - _RHYTHM_RISES if sure > self._rhythm else (1 - _RHYTHM_FADES) ** (gap // SPAN_S)
         self._rhythm = sure + (self._rhythm - sure) * kept
 
-    def _judge(self, span: JoinedSpan, reported: Mapping[str, float]) -> Assessment | None:
+    def _judge(self, span: JoinedSpan, reported: Mapping[str, float], passed: int) -> Assessment | None:
+        """Judge the newest span; ``passed``: spans from the one before to it."""
         contradicted = bool(reported) and self.debouncer.kind.word != _TRAINING
         if not contradicted and self._may_skip():
             self._skipped += 1
@@ -239,7 +238,7 @@ class RecentMinutes:
             # A source that repeats itself says as little as one that is silent: see ``silence``.
             kind = KindEstimate(published.kind, published.confidence)
         else:
-            kind = self._kind(values, span.gpu)
+            kind = self._kind(values, span.gpu, passed)
         if reported:  # who does it says so: no guess from outside stands against that
             kind = KindEstimate(_TRAINING, _SUREST)
         self._follow_idleness(span, values, kind.kind)
@@ -259,7 +258,7 @@ class RecentMinutes:
         now = int(newest.sum(dtype=np.int64)) / newest.size
         return bool(abs(now - was) < _ODD_PCT) and (now < IDLE_PCT) == (was < IDLE_PCT)
 
-    def _kind(self, values: Floats, gpu: InsightPart) -> KindEstimate:
+    def _kind(self, values: Floats, gpu: InsightPart, passed: int) -> KindEstimate:
         period_confidence, gpus = gpu.period_confidence or 0.0, gpu.gpus or 1
         values_of_features = features(values, period_confidence)
         is_fine = self._tick_s <= _FINE_TICK_S
@@ -283,7 +282,7 @@ class RecentMinutes:
             now = with_steps_inside(now, period_confidence)
         before = self._probabilities
         published = None if self.debouncer.published is None else self.debouncer.published.kind
-        kept = _MEMORY**self._passed_spans
+        kept = _MEMORY**passed
         if seen is None:
             # What was thought before there was any work says nothing of its kind: the probabilities of before
             # count by the share of all work that they had seen.

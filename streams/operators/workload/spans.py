@@ -15,12 +15,12 @@ import orjson
 
 from dutycycle.contract.codec import from_plain, to_plain
 from dutycycle.contract.log import ProducerRecord
+from dutycycle.contract.records.derived import CycleMetric
 from dutycycle.contract.records.hours import MINUTE_MS
 from dutycycle.contract.units import END_OF_TIME_MS
 from streams.operators.base import Emission
 from streams.operators.columns.arrays import Floats, pack, unpack
 from streams.operators.columns.block import TickBlock
-from streams.operators.cycles.result import CycleResult
 from streams.operators.rounding import tidy
 from streams.operators.workload.channels import CODINGS, SPAN_MS, SPAN_S, codes_to_text
 from streams.operators.workload.loops import codes_by_second
@@ -125,7 +125,7 @@ class SpanBank:
             run.rows.append(rows[count : count + len(last)])
             count += len(last)
 
-    def set_cycle(self, member: str, ts_ms: int, cycle: CycleResult, metric: str | None = None) -> None:
+    def set_cycle(self, member: str, ts_ms: int, cycle: CycleMetric, metric: str | None = None) -> None:
         """Note that the cycle of a pod's utilization, or of a GPU's ``metric``, was found, changed or lost at
         ``ts_ms``."""
         cycle_facts: dict[str, Any] = {"cycle_ms": ts_ms}

@@ -17,12 +17,9 @@ POD = pod_path("systemd", "burstable", UID, A)
 
 def attribution(host: FakeHost, containers: str = "pods", capacity: int = 4096) -> Attribution:
     return Attribution(
-        node="a",
-        telemetry=Telemetry("test"),
-        host_root=str(host.root),
-        containers=containers,
+        node="a", telemetry=Telemetry("test"), host_root=str(host.root), containers=containers,
         capacity=capacity,
-    )
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

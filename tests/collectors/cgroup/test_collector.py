@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base import Outgoing, Tick
+from collectors.base import Tick
 from collectors.cgroup.collector import CgroupCollector
 from collectors.files import FilePool, number_in
 from dutycycle.contract.codec import decode
+from dutycycle.contract.log import ProducerRecord
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.samples import CgroupSample, Container
 from dutycycle.telemetry.events import NOT_MEASURED, Telemetry
@@ -33,7 +34,7 @@ class Watched:
             clock=lambda: self.now,
         )  # fmt: skip
 
-    def tick(self, after: float = 1.0) -> list[Outgoing]:
+    def tick(self, after: float = 1.0) -> list[ProducerRecord]:
         self.now += after
         self.seq += 1
         tick = Tick(node="a", collector="c", seq=self.seq, ts_ms=int(self.now * 1000), interval_ms=1000,
@@ -43,8 +44,8 @@ class Watched:
     def sample(self, after: float = 1.0) -> CgroupSample:
         (one,) = (out for out in self.tick(after) if out.topic == "cgroup-samples")
         assert (one.key, one.ts_ms) == ("a", int(self.now * 1000))
-        assert one.payload is not None
-        return decode(CgroupSample, one.payload, one.topic)
+        assert one.value is not None
+        return decode(CgroupSample, one.value, one.topic)
 
     def container(self, after: float = 1.0) -> Container:
         (pod,) = self.sample(after).pods
@@ -53,7 +54,7 @@ class Watched:
 
     def pods(self, after: float = 1.0) -> dict[str, Pod | None]:
         said = [out for out in self.tick(after) if out.topic == "pods"]
-        return {out.key: decode(Pod, out.payload, "pods") if out.payload else None for out in said}
+        return {out.key: decode(Pod, out.value, "pods") if out.value else None for out in said}
 
 
 @pytest.fixture(params=LAYOUTS)
@@ -102,13 +103,9 @@ def test_no_limit_is_absent_and_idle_is_zero(host: FakeHost) -> None:
     watched = Watched(host)
     watched.tick()
     assert watched.container() == Container(
-        id=A,
-        cpu_util_pct=0,
-        cpu_throttled_pct=0,
-        mem_used_bytes=0,
-        io_read_bytes_per_s=0,
+        id=A, cpu_util_pct=0, cpu_throttled_pct=0, mem_used_bytes=0, io_read_bytes_per_s=0,
         io_write_bytes_per_s=0,
-    )
+    )  # fmt: skip
 
 
 def test_counters_that_start_again_give_no_rate_for_that_tick(host: FakeHost) -> None:
@@ -489,7 +486,9 @@ def test_where_namespaces_may_not_be_read_their_counters_tell_them_apart(
         ("io.stat", "8:0 rbytes=many wbytes=0\n"), ("io.stat", "\xff=1\n"),
         ("memory.stat", "inactive_file max\n"),
         ("memory.stat", "inactive_file\n"), ("cpu.stat", "usage_usec \nnr_periods x\n"),
-        ("memory.current", "max\n"), ("memory.max", "\n"),
+        ("memory.current", "max\n"), ("memory.max", "\n"), ("memory.max", "-1\n"),
+        ("memory.current", "-4096\n"), ("memory.current", f"{2**64 - 1}\n"),
+        ("memory.current", f"{10**20}\n"), ("memory.current", "2000000\n"),
     ],
 )  # fmt: skip
 def test_a_file_that_says_no_number_costs_no_other_container(tmp_path: Path, name: str, text: str) -> None:
@@ -506,6 +505,18 @@ def test_a_file_that_says_no_number_costs_no_other_container(tmp_path: Path, nam
     measured = {container.id: container.mem_used_bytes for container in pod.containers}
     assert measured[A] == 700
     assert measured.get(B) == (None if name in ("memory.stat", "memory.current") else 700)
+
+
+def test_a_counter_that_leaps_is_absent_and_said(tmp_path: Path) -> None:
+    """A host of one CPU cannot have used a year of it in a second."""
+    host = FakeHost(tmp_path, "v2")
+    watched = Watched(host)
+    seen = []
+    for used_s in (1, 2, 2 + 365 * 86_400, 3 + 365 * 86_400):
+        host.put(POD, Counters(cpu_ns=used_s * SECOND))
+        seen.append(watched.container().cpu_util_pct)
+    assert seen == [None, 100.0, None, 100.0]
+    assert watched.telemetry.count(NOT_MEASURED) == 1
 
 
 def test_devices_that_share_a_line_of_io(tmp_path: Path) -> None:

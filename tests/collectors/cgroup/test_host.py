@@ -112,6 +112,8 @@ CPU_TABLE = [
     ("cpu  1 2 4 8 16 32 64 128 256 512\ncpu0 1\ncpu1 1\n", (103, 2)),
     ("cpu  1 2 4 8 16 32 64\ncpu0 1\n", (103, 1)),
     ("cpu  1 2 4\n", (None, None)),
+    ("cpu  a 2 4 8 16 32 64\ncpu0 1\n", (None, 1)),
+    ("cpu  1 -2 4 8 16 32 64\ncpu0 1\n", (None, 1)),
     ("", (None, None)),
     (None, (None, None)),
 ]
@@ -127,6 +129,9 @@ MEMORY_TABLE = [
     ("MemTotal: 10 kB\nMemAvailable: 11 kB\n", (0, 10240)),
     ("MemTotal: 10 kB\nMemFree: 4 kB\n", (None, 10240)),
     ("garbage\nMemTotal: x\n", (None, None)),
+    ("MemTotal: 0 kB\nMemAvailable: 0 kB\n", (None, None)),
+    (f"MemTotal: {10**19} kB\nMemAvailable: 0 kB\n", (None, None)),
+    (f"MemTotal: {10**18} kB\nMemAvailable: 0 kB\n", (None, None)),
 ]
 
 
@@ -155,7 +160,7 @@ def test_each_byte_of_disks_counts_once(present: str, counted: str) -> None:
 
 
 def test_lines_of_another_form_are_no_disks() -> None:
-    assert disk_bytes("8 0 sda 1 2\n\nx\n") == {}
+    assert disk_bytes("8 0 sda 1 2\n\nx\n8 0 sda 1 0 x 0 1 0 3 0 0 0 0\n") == {}
 
 
 def test_interfaces() -> None:
@@ -164,7 +169,10 @@ def test_interfaces() -> None:
         + NET.format("eth0", 5, 6)
         + NET.format("a:1", 7, 8)
     )
-    assert interface_bytes(text + " short: 1 2 3\n") == {"eth0": (5, 6), "a:1": (7, 8)}
+    assert interface_bytes(text + " short: 1 2 3\n odd: a 0 0 0 0 0 0 0 6 0\n") == {
+        "eth0": (5, 6),
+        "a:1": (7, 8),
+    }
 
 
 NAMES_TABLE = [

@@ -83,11 +83,11 @@ class Measured:
         )  # fmt: skip
         found = None
         for out in self.collector.collect(tick):
-            assert out.payload is not None
+            assert out.value is not None
             if out.topic == "pods":
-                self.said.setdefault(out.key, []).append(decode(Pod, out.payload, "pods"))
+                self.said.setdefault(out.key, []).append(decode(Pod, out.value, "pods"))
             else:
-                pods = decode(CgroupSample, out.payload, out.topic).pods
+                pods = decode(CgroupSample, out.value, out.topic).pods
                 ours = [one for one in pods if one.containers[0].id == self._group.container_id]
                 found = ours[0] if ours else None
         return found
@@ -197,7 +197,7 @@ def test_what_is_written_to_a_disk(real_cgroup: RealCgroup, tmp_path: Path) -> N
     if not any(one.controllers & {"blkio", "io"} for one in find_hierarchies("/")):
         pytest.skip("this kernel counts no I/O per cgroup")
     measured = Measured(real_cgroup)
-    with real_cgroup.load(MIB, direct_io=tmp_path / "x"):
+    with real_cgroup.load(MIB, tmp_path / "x"):
         low = time.monotonic(), written(real_cgroup)
         measured.now()
         first = time.monotonic(), written(real_cgroup)

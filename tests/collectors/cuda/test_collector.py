@@ -50,7 +50,7 @@ class Node:
         tick = replace(TICK, monotonic_s=self.now_s, ts_ms=round(1000 * (START_S + self.now_s)))
         outs = self.collector.collect(tick)
         self.now_s += passed_s
-        found = [decode(CudaSample, one.payload or b"", one.topic) for one in outs]
+        found = [decode(CudaSample, one.value or b"", one.topic) for one in outs]
         assert [(one.key, one.topic) for one in outs] == [("me", "cuda-samples")] * len(found)
         return {pod.uid: pod for one in found for pod in one.pods}
 

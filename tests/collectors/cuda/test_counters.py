@@ -3,7 +3,7 @@
 import pytest
 
 from collectors.cuda.collector import PodName, pod_name
-from collectors.cuda.counters import CudaLog
+from collectors.cuda.log_file import CudaLog
 
 STATUS = "pid:-2\nkernel-cnt:97068\nmem-used:1048576\ntoken-cnt:0\nburst-tm:500\n"
 CALLS = (

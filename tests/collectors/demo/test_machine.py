@@ -4,10 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from collectors.base import Outgoing, Tick
+from collectors.base import Tick
 from collectors.demo.machine import GPUS, IDLE_W, LIMIT_W, DemoMachine
 from collectors.demo.workloads import LEAK_LIFE_S, STEP_S, finished_steps, in_checkpoint
 from dutycycle.contract.codec import decode
+from dutycycle.contract.log import ProducerRecord
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.records.processes import ProcessSample
 from dutycycle.contract.records.samples import CgroupSample, NvmlSample
@@ -22,7 +23,7 @@ TYPES: dict[str, type[NvmlSample | CgroupSample | Pod | ProcessSample]] = {
 }
 
 
-def measure(ticks: int, interval_ms: int = 1000, seed: int = 0) -> Iterator[Outgoing]:
+def measure(ticks: int, interval_ms: int = 1000, seed: int = 0) -> Iterator[ProducerRecord]:
     machine = DemoMachine(seed)
     for seq in range(ticks):
         yield from machine.collect(
@@ -35,7 +36,7 @@ def measure(ticks: int, interval_ms: int = 1000, seed: int = 0) -> Iterator[Outg
 
 def gpu_samples(ticks: int, interval_ms: int = 1000) -> list[NvmlSample]:
     return [
-        decode(NvmlSample, record.payload or b"", "nvml-samples")
+        decode(NvmlSample, record.value or b"", "nvml-samples")
         for record in measure(ticks, interval_ms)
         if record.topic == "nvml-samples"
     ]
@@ -45,7 +46,7 @@ def test_every_record_is_one_of_its_topic_and_marked_as_simulated() -> None:
     records = list(measure(120))
     assert {record.topic for record in records} == set(TYPES)
     for record in records:
-        decoded = decode(TYPES[record.topic], record.payload or b"", record.topic)
+        decoded = decode(TYPES[record.topic], record.value or b"", record.topic)
         if isinstance(decoded, NvmlSample):
             assert len(decoded.gpus) == GPUS
             assert all("(simulated)" in (gpu.model or "") for gpu in decoded.gpus)
@@ -54,7 +55,7 @@ def test_every_record_is_one_of_its_topic_and_marked_as_simulated() -> None:
 
 
 def test_its_owners_are_stopped_as_those_of_a_cluster() -> None:
-    pods = [decode(Pod, record.payload or b"", "pods") for record in measure(1) if record.topic == "pods"]
+    pods = [decode(Pod, record.value or b"", "pods") for record in measure(1) if record.topic == "pods"]
     assert {pod.job.kind: stop_command(pod.job, "ml", 0).split()[3] for pod in pods if pod.job} == {
         "PyTorchJob": "delete", "Job": "patch", "Deployment": "scale", "StatefulSet": "scale",
     }  # fmt: skip
@@ -83,7 +84,7 @@ def test_a_training_reports_the_steps_that_its_gpus_show() -> None:
         process.loop.steps
         for record in measure(240)
         if record.topic == "processes"
-        for process in decode(ProcessSample, record.payload or b"", "processes").processes
+        for process in decode(ProcessSample, record.value or b"", "processes").processes
         if process.loop is not None and process.pid == 4000
     ]
     assert sum(reported) == int(239 / STEP_S)
@@ -106,7 +107,7 @@ def test_the_leak_fills_the_gpu_until_its_pod_fails_and_another_one_begins() -> 
     assert 0.97 * total < max(used) <= total
     assert used[-1] < used[0] * 1.05
     pods = [
-        decode(Pod, record.payload or b"", "pods")
+        decode(Pod, record.value or b"", "pods")
         for record in measure(ticks, interval_ms)
         if record.topic == "pods" and "bert-leak" in record.key
     ]

@@ -239,3 +239,13 @@ def test_memory_that_no_gpu_has(
         name: answer.counts.get(("not_measured", (name, "out_of_range"))) for name in ("memory", "mig_memory")
     }
     assert counted == dict.fromkeys(counted, None if known == (used, total) else 1)
+
+
+@pytest.mark.parametrize("code", ["UNKNOWN", "NOT_SUPPORTED"])
+def test_a_driver_that_does_not_tell_its_version_is_read(tmp_path: Path, code: str) -> None:
+    scenario = Scenario(
+        gpus=[FakeGpu(uuid="GPU-a", values={"util": 50})], errors={"nvmlSystemGetDriverVersion": code}
+    )
+    with Probe(tmp_path, scenario) as probe:
+        answer = probe.tick()
+    assert (answer.gpu.gpu_util_pct, answer.conditions) == (50, set())

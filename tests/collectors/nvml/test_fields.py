@@ -14,47 +14,18 @@ from tests.support.fakes.nvml.probe import Probe
 from tests.support.fakes.nvml.scenario import FakeGpu, Scenario, Signal, ramp
 
 VALUES: dict[str, Signal] = {
-    "util": 97,
-    "mem_util": 41,
-    "mem_used": 5_000_000_000,
-    "mem_total": 150_000_000_000,
-    "mem_reserved": 700_000_000,
-    "power_w": 612.3,
-    "power_limit_w": 700,
-    "energy_j": 918273.1,
-    "temp_c": 61,
-    "slowdown_c": 90,
-    "mem_temp_c": 74,
-    "sm_mhz": 1980,
-    "mem_mhz": 3201,
-    "pcie_rx": 2e9,
-    "pcie_tx": 1e9,
-    "pcie_gen": 5,
-    "pcie_width": 16,
-    "throttle": 0x25,
-}
+    "util": 97, "mem_util": 41, "mem_used": 5_000_000_000, "mem_total": 150_000_000_000,
+    "mem_reserved": 700_000_000, "power_w": 612.3, "power_limit_w": 700, "energy_j": 918273.1, "temp_c": 61,
+    "slowdown_c": 90, "mem_temp_c": 74, "sm_mhz": 1980, "mem_mhz": 3201, "pcie_rx": 2e9, "pcie_tx": 1e9,
+    "pcie_gen": 5, "pcie_width": 16, "throttle": 0x25,
+}  # fmt: skip
 FIELDS = {
-    "uuid": "GPU-a",
-    "index": 0,
-    "model": "NVIDIA H200",
-    "gpu_util_pct": 97,
-    "mem_copy_util_pct": 41,
-    "mem_used_bytes": 5_000_000_000,
-    "mem_total_bytes": 150_000_000_000,
-    "power_w": 612.3,
-    "power_limit_w": 700,
-    "energy_j": 918273.1,
-    "temp_c": 61,
-    "temp_margin_c": 29,
-    "mem_temp_c": 74,
-    "sm_clock_mhz": 1980,
-    "mem_clock_mhz": 3201,
-    "pcie_gen": 5,
-    "pcie_width": 16,
-    "throttle": ("sw_power_cap", "sw_thermal_slowdown"),
-    "mig": None,
-    "processes": (),
-}
+    "uuid": "GPU-a", "index": 0, "model": "NVIDIA H200", "gpu_util_pct": 97, "mem_copy_util_pct": 41,
+    "mem_used_bytes": 5_000_000_000, "mem_total_bytes": 150_000_000_000, "power_w": 612.3,
+    "power_limit_w": 700, "energy_j": 918273.1, "temp_c": 61, "temp_margin_c": 29, "mem_temp_c": 74,
+    "sm_clock_mhz": 1980, "mem_clock_mhz": 3201, "pcie_gen": 5, "pcie_width": 16,
+    "throttle": ("sw_power_cap", "sw_thermal_slowdown"), "mig": None, "processes": (),
+}  # fmt: skip
 
 
 def world(**changes: Signal) -> Scenario:
@@ -230,6 +201,22 @@ def test_energy_is_the_integral_of_power(tmp_path: Path) -> None:
     assert joules >= 500 * (second.sample.ts_ms / 1000 - first_over)
     assert joules <= 500 * (second_over - first.sample.ts_ms / 1000)
     assert joules >= 500 * 0.19
+
+
+@pytest.mark.parametrize("leap_j", [9e12, 2e15])
+def test_a_counter_of_energy_that_leaps_is_not_measured_until_it_is_back(
+    tmp_path: Path, leap_j: float
+) -> None:
+    def counting(energy_j: float) -> Scenario:
+        return Scenario(gpus=[FakeGpu(uuid="GPU-a", values={"energy_j": energy_j})])
+
+    answers = []
+    with Probe(tmp_path, counting(1000)) as probe:
+        for energy_j in (1000, leap_j, 1010, 5):  # the last began anew
+            probe.world(counting(energy_j))
+            answers.append(probe.tick())
+    assert [answer.gpu.energy_j for answer in answers] == [1000, None, 1010, 5]
+    assert answers[-1].counts["not_measured", ("energy_j", "out_of_range")] == 1
 
 
 @pytest.mark.parametrize(

@@ -102,10 +102,7 @@ def test_what_is_not_supported_is_asked_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("of", "without", "reason"),
-    [
-        ({"gpm": 0}, [], "not_supported"),
-        ({}, ["nvmlGpmQueryDeviceSupport"], "driver_too_old"),
-    ],
+    [({"gpm": 0}, [], "not_supported"), ({}, ["nvmlGpmQueryDeviceSupport"], "driver_too_old")],
 )
 def test_a_gpu_without_gpm_is_read_as_before(
     of: dict[str, Signal], without: list[str], reason: str, tmp_path: Path

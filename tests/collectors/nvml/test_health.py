@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from collectors.nvml.health.recorder import HealthRecorder
 from collectors.nvml.health.watch import MOST_AT_ONCE
+from dutycycle.contract.health.changes import hit_pods
 from dutycycle.contract.health.verdict import fold
 from dutycycle.contract.records.health import GpuEvent, GpuFacts, HitPod
 from dutycycle.contract.records.samples import Allocation, Gpu
-from dutycycle.telemetry.events import Telemetry
 from tests.support.fakes.nvml.probe import Answer, Probe
 from tests.support.fakes.nvml.scenario import FakeEvent, FakeGpu, FakeMig, FakeProcess, Scenario, Signal
 
@@ -90,7 +89,7 @@ NAMED = Allocation(namespace="ml", pod="bert-0")
 def test_a_gpu_that_is_given_to_a_pod_without_its_uid_is_not_nobodys(
     allocated: tuple[Allocation, ...] | None, hit: tuple[HitPod, ...] | None
 ) -> None:
-    assert HealthRecorder(Telemetry("test"))._hit(Gpu(uuid="GPU-1", index=0, allocated=allocated)) == hit
+    assert hit_pods(Gpu(uuid="GPU-1", index=0, allocated=allocated)) == hit
 
 
 PAST = tuple(number / 4 for number in range(240))

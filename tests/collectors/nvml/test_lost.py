@@ -165,9 +165,11 @@ def test_what_a_gpu_refused_is_remembered_while_another_is_looked_for(tmp_path: 
     assert answer.counts["not_measured", ("power", "not_supported")] == 1
 
 
-def test_two_gpus_of_one_uuid_are_not_one_in_silence(tmp_path: Path) -> None:
-    """As clones of a virtual machine may have them: the first is read, and the other one is said."""
-    with Probe(tmp_path, Scenario(gpus=[A, FakeGpu(uuid=A.uuid, values={"util": 10}), B])) as probe:
+@pytest.mark.parametrize(("uuid", "reason"), [(A.uuid, "same_uuid"), ("", "no_text")])
+def test_a_gpu_without_a_uuid_of_its_own_is_said(tmp_path: Path, uuid: str, reason: str) -> None:
+    """As clones of a virtual machine may have them: the first is read, and the other one is said. A record
+    with an empty one would be refused with all GPUs in it."""
+    with Probe(tmp_path, Scenario(gpus=[A, FakeGpu(uuid=uuid, values={"util": 10}), B])) as probe:
         answer = probe.tick()
         probe.world(BOTH)
         right = probe.tick(after_s=30)
@@ -175,5 +177,5 @@ def test_two_gpus_of_one_uuid_are_not_one_in_silence(tmp_path: Path) -> None:
         "GPU-a": (0, 50), "GPU-b": (2, 50),
     }  # fmt: skip
     assert answer.conditions == {("device_lost", "GPU 1")}
-    assert answer.counts["device_lost", ("same_uuid",)] == 1
+    assert answer.counts["device_lost", (reason,)] == 1
     assert right.conditions == set()

@@ -56,6 +56,13 @@ def test_every_field_of_every_slice(tmp_path: Path) -> None:
     assert (second.gpu.gpu_util_pct, second.gpu.power_w) == (None, 80)
 
 
+def test_a_slice_has_no_more_memory_than_any_gpu(tmp_path: Path) -> None:
+    odd = FakeMig(index=2, uuid="MIG-3", gi=3, profile="1g.18gb", mem_total=1.5e19)
+    with Probe(tmp_path, world(ONE, odd)) as probe:
+        slices = {mig.uuid: mig.mem_total_bytes for mig in probe.tick().gpu.mig or ()}
+    assert slices == {"MIG-1": 18 * 10**9, "MIG-3": None}
+
+
 def test_samples_too_close_together_are_not_compared(tmp_path: Path) -> None:
     with Probe(tmp_path, world(ONE)) as probe:
         probe.tick()

@@ -52,21 +52,26 @@ def test_everything_that_is_known_of_a_process(tmp_path: Path) -> None:
         found = probe.tick().gpu.processes
     assert found == (
         GpuProcess(
-            pid=4711,
-            pod_uid="uid-1",
-            container_id="c1",
-            name="python",
-            gpu_util_pct=95,
-            mem_copy_util_pct=40,
-            mem_used_bytes=2_000_000_000,
+            pid=4711, pod_uid="uid-1", container_id="c1", name="python", gpu_util_pct=95,
+            mem_copy_util_pct=40, mem_used_bytes=2_000_000_000,
         ),
-    )
+    )  # fmt: skip
 
 
 def test_what_is_not_known_is_absent_and_not_idle(tmp_path: Path) -> None:
     with Probe(tmp_path, world(FakeProcess(pid=4711, util=95, mem=None))) as probe:
         found = probe.tick().gpu.processes
     assert found == (GpuProcess(pid=4711, gpu_util_pct=95, mem_copy_util_pct=0),)
+
+
+@pytest.mark.parametrize("mem", [1.5e19, 1e13])
+def test_a_process_has_no_more_memory_than_its_gpu(tmp_path: Path, mem: float) -> None:
+    """A record with 2^63 bytes and more would be refused with all GPUs of the node."""
+    with Probe(tmp_path, world(FakeProcess(pid=1, mem=mem), FakeProcess(pid=2, mem=2e9))) as probe:
+        answer = probe.tick()
+    held = {process.pid: process.mem_used_bytes for process in answer.gpu.processes or ()}
+    assert held == {1: None, 2: 2_000_000_000}
+    assert answer.counts["not_measured", ("process_memory", "out_of_range")] == 1
 
 
 def test_processes_of_all_lists_are_merged(tmp_path: Path) -> None:
@@ -80,20 +85,14 @@ def test_processes_of_all_lists_are_merged(tmp_path: Path) -> None:
     with Probe(tmp_path, world(*processes)) as probe:
         found = probe.tick().gpu.processes or ()
     assert [(one.pid, one.gpu_util_pct, one.mem_used_bytes) for one in found] == [
-        (1, 40, None),
-        (2, 30, 2_000_000_000),
-        (3, 20, 3_000_000_000),
-        (4, 10, 4_000_000_000),
+        (1, 40, None), (2, 30, 2_000_000_000), (3, 20, 3_000_000_000), (4, 10, 4_000_000_000),
         (5, 0, 5_000_000_000),
-    ]
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("clients", "told"),
-    [
-        ((), None),
-        ((FakeProcess(pid=2, mem=2e9), FakeProcess(pid=3, util=7, mem=3e9)), [(2, None), (3, 7)]),
-    ],
+    [((), None), ((FakeProcess(pid=2, mem=2e9), FakeProcess(pid=3, util=7, mem=3e9)), [(2, None), (3, 7)])],
     ids=["as the driver lists the server alone", "as it lists clients, too"],
 )
 def test_a_server_of_mps_is_nobodys_and_its_clients_are_not_idle(
@@ -122,10 +121,7 @@ NEWER = [name.replace("_v2", "_v3") for name in OLDER]
 @pytest.mark.parametrize(
     ("without", "code", "pids"),
     [
-        (NEWER, "", [3, 5]),
-        (OLDER, "", [3, 5]),
-        ([*OLDER, *NEWER], "", None),
-        ([], "NOT_SUPPORTED", None),
+        (NEWER, "", [3, 5]), (OLDER, "", [3, 5]), ([*OLDER, *NEWER], "", None), ([], "NOT_SUPPORTED", None),
         ([], "TIMEOUT", None),
     ],
     ids=["before R510", "without the older", "before R450", "not supported", "once"],
@@ -307,16 +303,10 @@ def test_more_processes_than_the_first_answer_has_room_for(tmp_path: Path, count
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ("python", "python"),
-        ("a b", "a b"),
-        ("tab\there", "tab?here"),
-        ("\x1b[31m", "?[31m"),
-        ("", None),
-        ("  ", None),
-        ("bad\ufffdbyte", "bad\ufffdbyte"),
-        ("x" * 2000, "x" * 1024),
+        ("python", "python"), ("a b", "a b"), ("tab\there", "tab?here"), ("\x1b[31m", "?[31m"), ("", None),
+        ("  ", None), ("bad\ufffdbyte", "bad\ufffdbyte"), ("x" * 2000, "x" * 1024),
     ],
-)
+)  # fmt: skip
 def test_names_can_be_printed(text: str, shown: str | None) -> None:
     assert printable(text) == shown
 
@@ -344,14 +334,10 @@ def test_memory_of_a_process_in_several_lists(
 @pytest.mark.parametrize(
     ("covers_period", "pid", "share"),
     [
-        (True, 1, (40, 5)),
-        (True, 2, (0, 0)),
-        (False, 1, (40, 5)),
-        (False, 2, (None, None)),
-        (True, 3, (None, None)),
-        (True, 4, (100, None)),
+        (True, 1, (40, 5)), (True, 2, (0, 0)), (False, 1, (40, 5)), (False, 2, (None, None)),
+        (True, 3, (None, None)), (True, 4, (100, None)),
     ],
-)
+)  # fmt: skip
 def test_no_share_is_idle_only_over_a_whole_period(
     covers_period: bool, pid: int, share: tuple[float | None, float | None]
 ) -> None:

@@ -98,11 +98,18 @@ def test_when_a_pod_finished(status: dict[str, Any], finished_ms: int | None) ->
 
 
 def test_a_static_pod_is_known_by_the_uid_of_its_cgroup_too() -> None:
-    meta = POD["metadata"] | {"annotations": {"kubernetes.io/config.hash": "abcd"}}
+    meta = POD["metadata"] | {"annotations": {"kubernetes.io/config.hash": "ab" * 16}}
     first, second = records(POD | {"metadata": meta}, None)
-    assert (first.uid, second.uid) == ("u1", "abcd")
+    assert (first.uid, second.uid) == ("u1", "ab" * 16)
     assert (second.name, first.object_uid, second.object_uid) == (first.name, None, "u1")
     assert [one.uid for one in records(POD, None)] == ["u1"]
+
+
+@pytest.mark.parametrize("text", ["", "x" * 600, "13ed334a-563d-4708-a676-4312092b00cb", "u1"])
+def test_a_hash_that_the_kubelet_did_not_write_is_no_second_uid(text: str) -> None:
+    """Whoever makes a pod may write it: with the uid of another's pod he would take its place."""
+    meta = POD["metadata"] | {"annotations": {"kubernetes.io/config.hash": text}}
+    assert [one.uid for one in records(POD | {"metadata": meta}, None)] == ["u1"]
 
 
 @pytest.mark.parametrize(
@@ -131,6 +138,8 @@ def asking(**resources: Any) -> dict[str, Any]:
         ({"containers": [asking(limits={"nvidia.com/gpu": 2, "nvidia.com/gpumem": "9000"})]}, 2),
         ({"containers": [asking(limits={"aliyun.com/gpu-mem": "8"})]}, None),
         ({"containers": [asking(limits={"aliyun.com/gpu-mem": "0"})]}, 0),
+        ({"containers": [asking(limits={"nvidia.com/gpu": "{{inputs.parameters.gpus}}"})]}, None),
+        ({"containers": [asking(limits={"nvidia.com/gpu": "{{n}}"}), asking(limits={"amd.com/gpu": 2})]}, 2),
         ({"containers": [asking(limits={"gpu.intel.com/i915": 1, "gpu.intel.com/millicores": 500})]}, 1),
         ({"containers": [asking(limits={"deviceclass.resource.kubernetes.io/gpu.nvidia.com": 2})]}, 2),
         ({"containers": [asking(limits={"amd.com/gpu": "8"})]}, 8),
@@ -139,7 +148,7 @@ def asking(**resources: Any) -> dict[str, Any]:
         ({"containers": [asking(limits={"nvidia.com/NVIDIA_A10-12Q": "1", "nvidia.com/pgpu": "1"})]}, 2),
         ({"containers": [asking(limits={"nvidia.com/hostdev": "1"})]}, 0),
         ({"containers": [asking(limits={"nvidia.com/gpu": "1k"})]}, 1000),
-        ({"containers": [asking(limits={"nvidia.com/gpu": "many"})]}, 0),
+        ({"containers": [asking(limits={"nvidia.com/gpu": "many"})]}, None),
         (
             {
                 "containers": [asking(limits={"nvidia.com/gpu": "1"})],
@@ -208,6 +217,7 @@ def test_the_pods_of_what_does_not_end_are_of_a_revision_or_run(
         ({}, None, None),
         ({_KUBEFLOW + "replica-type": "Worker", _KUBEFLOW + "replica-index": "3"}, "worker", 3),
         ({_KUBEFLOW + "replica-type": "worker", _KUBEFLOW + "job-role": "master"}, "worker", None),
+        ({_KUBEFLOW + "replica-type": "worker", _KUBEFLOW + "replica-index": "9" * 30}, "worker", None),
         ({_KUBEFLOW + "job-role": "launcher"}, "launcher", None),
         ({"batch.kubernetes.io/job-completion-index": "7"}, None, 7),
         ({"ray.io/node-type": "head"}, "head", None),

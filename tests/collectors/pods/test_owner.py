@@ -12,12 +12,8 @@ GONE = "gone"
 
 def ref(kind: str, name: str, *, uid: str | None = None, controller: bool = True) -> dict[str, Any]:
     return {
-        "apiVersion": "g/v1",
-        "kind": kind,
-        "name": name,
-        "uid": uid or f"u-{name}",
-        "controller": controller,
-    }
+        "apiVersion": "g/v1", "kind": kind, "name": name, "uid": uid or f"u-{name}", "controller": controller,
+    }  # fmt: skip
 
 
 def meta(name: str, *owners: dict[str, Any], uid: str | None = None) -> dict[str, Any]:

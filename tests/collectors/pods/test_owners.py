@@ -83,10 +83,7 @@ async def test_what_was_never_there_is_not_known(absence: Metadata | KubeError, 
     assert await owners.read(JOB) is None
 
 
-@pytest.mark.parametrize(
-    ("answer", "is_lacking"),
-    [(FORBIDDEN, True), (GONE, False), (meta("job"), False)],
-)
+@pytest.mark.parametrize(("answer", "is_lacking"), [(FORBIDDEN, True), (GONE, False), (meta("job"), False)])
 async def test_whether_a_permission_lacks_on_the_way(
     answer: Metadata | KubeError, is_lacking: bool, clock: Clock
 ) -> None:

@@ -16,10 +16,8 @@ NODE = "gpu-a"
 
 @pytest.mark.parametrize(("mode", "reason"), [("auto", "no_api_server"), ("off", "off")])
 async def test_without_an_api_server_there_is_no_collector(
-    mode: str, reason: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    mode: str, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.delenv("KUBECONFIG", raising=False)
-    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     caplog.set_level(logging.INFO, logger="dutycycle")
     telemetry = Telemetry("test")
     assert await pods_collector(Settings(node=NODE, kubernetes=mode), telemetry) is None

@@ -19,8 +19,9 @@ from dutycycle.contract.codec import decode
 from dutycycle.contract.records.pods import Pod
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.kube.objects import ApiServer, connect
-from dutycycle.telemetry.events import KUBERNETES_AWAY, OWNER_FORBIDDEN, Telemetry
-from tests.support.fakes.api_server import PODS, FakeApi, fake_api_server, kubeconfig
+from dutycycle.telemetry.events import COLLECTOR_FAILED, KUBERNETES_AWAY, OWNER_FORBIDDEN, Telemetry
+from tests.support.fakes.api_server import PODS, FakeApi, fake_api_server
+from tests.support.servers.kube.client import kubeconfig
 from tests.support.waiting import wait_until
 
 NODE = "gpu-a"
@@ -55,7 +56,7 @@ class Published:
         self.collector = self.collector or self._begin()
         for one in self.collector.collect(tick):
             assert (one.topic, one.ts_ms) == ("pods", tick.ts_ms)
-            self.pods[one.key] = None if one.payload is None else decode(Pod, one.payload, "pods")
+            self.pods[one.key] = None if one.value is None else decode(Pod, one.value, "pods")
             self.times[one.key] = self.times.get(one.key, 0) + 1
 
     def until(self, reached: Callable[[], object]) -> None:
@@ -78,7 +79,7 @@ def server() -> Iterator[FakeApi]:
 
 @pytest.fixture
 def api(server: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ApiServer:
-    monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path, server.url)))
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path / "kubeconfig", server.url)))
     found = asyncio.run(connect("auto"))
     assert found is not None
     return found
@@ -120,6 +121,16 @@ def test_what_is_there_and_what_happens(server: FakeApi, published: Published) -
     published.until(lambda: published.phase("a") == "Succeeded")
     assert published.times == {"u-a": 2, "u-b": 2}
     assert server.asked(PODS) == 1
+
+
+def test_a_pod_that_no_reader_would_take_costs_no_other(
+    server: FakeApi, published: Published, telemetry: Telemetry
+) -> None:
+    server.pods.put(pod("x" * 600))
+    server.pods.put(pod("a"))
+    published.until(lambda: published.phase("a") == "Running")
+    assert published.pods.keys() == {"u-a"}
+    assert telemetry.count(COLLECTOR_FAILED) >= 1
 
 
 def test_with_prometheus_the_pods_of_all_nodes_are_watched(server: FakeApi, api: ApiServer) -> None:
@@ -239,8 +250,7 @@ def test_the_job_of_a_pod_is_read_once(server: FakeApi, published: Published) ->
 
 
 @pytest.mark.parametrize(
-    ("groups", "refused"),
-    [({}, {}), ({}, {BATCH: 403}), ({BATCH: JOBS}, {TRAIN: 403}), ({BATCH: []}, {})],
+    ("groups", "refused"), [({}, {}), ({}, {BATCH: 403}), ({BATCH: JOBS}, {TRAIN: 403}), ({BATCH: []}, {})]
 )
 def test_a_job_that_may_not_be_read_is_known_by_its_name(
     server: FakeApi,
@@ -359,12 +369,9 @@ def test_what_is_gone_or_can_be_read_is_not_walked_again(server: FakeApi, publis
 
 
 def test_a_server_that_is_not_there(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    telemetry: Telemetry,
-    caplog: pytest.LogCaptureFixture,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, telemetry: Telemetry, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path, "http://127.0.0.1:1")))
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path / "kubeconfig", "http://127.0.0.1:1")))
     caplog.set_level(logging.INFO, logger="dutycycle")
     collector = asyncio.run(pods_collector(Settings(node=NODE), telemetry))
     assert collector is not None

@@ -40,13 +40,9 @@ def start(tmp_path: Path) -> Iterator[Start]:
             file = tmp_path / name
             file.write_text(script)
             child = subprocess.Popen(
-                [sys.executable, file, *arguments],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-                env=environ,
-                cwd=tmp_path,
-            )
+                [sys.executable, file, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                env=environ, cwd=tmp_path,
+            )  # fmt: skip
             stack.enter_context(child)
             stack.callback(child.kill)
             assert child.stdout is not None

@@ -48,7 +48,7 @@ class Node:
     def tick(self, passed_s: float = 1.0) -> dict[int, Process]:
         self.now_s += passed_s
         outs = self.collector.collect(replace(TICK, monotonic_s=self.now_s))
-        samples = [decode(ProcessSample, one.payload or b"", one.topic) for one in outs]
+        samples = [decode(ProcessSample, one.value or b"", one.topic) for one in outs]
         assert [(one.topic, one.key) for one in outs] == [("processes", TICK.node)] * len(samples)
         return {one.pid: one for sample in samples for one in sample.processes}
 

@@ -6,6 +6,7 @@ import socket
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -165,16 +166,19 @@ sender.send(sys.argv[3].encode())
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become another user")
-def test_nobody_can_claim_to_be_another_process(node: Node, tmp_path: Path) -> None:
-    for one in (tmp_path, *tmp_path.parents[:3]):
-        one.chmod(0o755)
-    done = subprocess.run(
-        [sys.executable, "-c", FORGES, node.path, str(os.getpid()), json.dumps(STEPS)],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert done.stdout == "refused\n"  # by the kernel
-    assert node.taken() == []
-    assert node.refused() == {"no_pod": 1}  # what it could send counts as its own: it is of no pod here
+def test_nobody_can_claim_to_be_another_process() -> None:
+    """In no folder of pytest's: each pytest that starts closes those of its user to others."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        node = Node(Path(folder))
+        done = subprocess.run(
+            [sys.executable, "-c", FORGES, node.path, str(os.getpid()), json.dumps(STEPS)],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert done.stdout == "refused\n"  # by the kernel
+        assert node.taken() == []
+        assert node.refused() == {"no_pod": 1}  # what it could send counts as its own: it is of no pod here
+        node.socket.close()
 
 
 def test_files_that_are_sent_along_are_not_taken(node: Node, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import msgspec
+import psutil
 
 from collectors.process.software import Processes
 from dutycycle.contract.records.processes import Package, Software
@@ -51,8 +52,7 @@ def test_libraries_of_a_real_process(site: Path, start: Start) -> None:
 def test_a_launcher_above_a_real_process(start: Start, tmp_path: Path) -> None:
     (tmp_path / "rank.py").write_text("import sys\n" + WAITS)
     launcher = start(LAUNCHES, "rank.py", name="torchrun")
-    processes = Processes(PROC)
-    below = [pid for pid in processes.pids() if processes.parent(pid) == launcher.pid]
+    below = [child.pid for child in psutil.Process(launcher.pid).children()]
     assert len(below) == 1
     assert software(below[0]).launcher == "torchrun"
     assert software(launcher.pid).launcher != "torchrun"

@@ -31,6 +31,30 @@ def test_a_label_with_several_values_tells_clusters_apart(label: str) -> None:
     assert names(*series) == [("eu.node-1", "eu.team"), ("us-1.node-1", "us-1.team")]
 
 
+@pytest.mark.parametrize(("one", "other"), [("東京", "大阪"), ("東京-1", "大阪-1"), ("?", "!")])
+def test_clusters_whose_names_no_record_may_carry_are_two(one: str, other: str) -> None:
+    (first, _), (second, _) = names(gpu("GPU-1", cluster=one), gpu("GPU-2", cluster=other))
+    assert len({first, second, "node-1"}) == 3
+
+
+def test_a_federation_of_two_clusters_keeps_their_targets_apart() -> None:
+    """Each has a node_exporter of one job and address; neither names its node in other series."""
+    labels = {
+        "exported_job": "node",
+        "exported_instance": "10.0.0.1:9100",
+        "job": "federate",
+        "instance": "p:1",
+    }
+    hosts = [
+        ScrapedSeries({"__name__": name, "cluster": cluster, **labels, **more}, ((0, 1.0),))
+        for cluster, node in (("eu", "a"), ("us", "b"))
+        for name, more in (("node_uname_info", {"nodename": node}), ("node_memory_MemTotal_bytes", {}))
+    ]
+    reader = AnswerReader(PrometheusSettings())
+    found = reader.read({"hosts": hosts})["hosts"]
+    assert [reader.nodes.name_of(one.labels) for one in found] == ["eu.a", "eu.a", "us.b", "us.b"]
+
+
 def test_a_cluster_without_a_label_is_apart_from_one_that_has_it() -> None:
     assert names(gpu("GPU-1", cluster="eu"), gpu("GPU-2")) == [("eu.node-1", "eu.team"), ("node-1", "team")]
     assert names(gpu("GPU-1", cluster="eu"), gpu("GPU-2", gpu="1")) == [("node-1", "team")] * 2, "no clash"
@@ -53,6 +77,18 @@ def test_one_cluster_has_its_names_as_they_are() -> None:
 
 def test_a_label_that_is_given_counts_even_with_one_value() -> None:
     assert names(gpu("GPU-1", site="eu", cluster="x"), label="site") == [("eu.node-1", "eu.team")]
+
+
+@pytest.mark.parametrize("label", ["kubernetes_node", "kubernetes_io_hostname", "node_name"])
+def test_a_label_that_names_the_node_is_no_cluster(label: str) -> None:
+    series = [gpu(f"GPU-{name}", Hostname="localhost") for name in "ab"]
+    named = [ScrapedSeries({**of.labels, label: of.labels["UUID"][-1]}, of.points) for of in series]
+    assert names(*named) == [("a", "team"), ("b", "team")]
+
+
+def test_a_name_that_every_host_has_is_no_collision() -> None:
+    series = [gpu(f"GPU-{rack}", Hostname="localhost", rack=rack, zone=f"z{rack}") for rack in "ab"]
+    assert names(*series) == [("GPU-a", "team"), ("GPU-b", "team")]
 
 
 def test_what_names_no_cluster_keeps_its_name() -> None:

@@ -117,13 +117,10 @@ def test_containers_with_rates_over_their_own_times(server: Prometheus, page: Me
     assert (pod.net_rx_bytes_per_s, pod.net_tx_bytes_per_s) == (15, 30)
     assert pod.containers == (
         Container(
-            id=CID,
-            cpu_util_pct=pod.containers[0].cpu_util_pct,
-            mem_used_bytes=5000,
-            mem_limit_bytes=8000,
+            id=CID, cpu_util_pct=pod.containers[0].cpu_util_pct, mem_used_bytes=5000, mem_limit_bytes=8000,
             io_read_bytes_per_s=152,
         ),
-    )
+    )  # fmt: skip
     assert pod.containers[0].cpu_util_pct == pytest.approx(151.8)
     own = JobRef(api_version="v1", kind="Pod", name="bert-0", uid=UID)
     assert records.pods == [

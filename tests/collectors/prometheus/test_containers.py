@@ -9,15 +9,7 @@ from collectors.prometheus.host import from_node_exporter, from_root_cgroup
 from collectors.prometheus.identity.pods import PodIndex
 from collectors.prometheus.series import NewSample, ScrapedSeries
 from dutycycle.contract.records.samples import Container, Host, PodCgroup
-from tests.support.data.prometheus_samples import (
-    CID,
-    IN_POD,
-    SANDBOX,
-    SLICE,
-    UID,
-    pod_info,
-    sample,
-)
+from tests.support.data.prometheus_samples import CID, IN_POD, SANDBOX, SLICE, UID, pod_info, sample
 
 
 def test_a_pod_and_its_containers() -> None:

@@ -73,7 +73,7 @@ def test_after_an_outage_the_time_in_between_is_not_made_up_for() -> None:
     for seq in range(5):
         tick = Tick(node="me", collector="c", seq=seq, ts_ms=0, interval_ms=1000, monotonic_s=seq)
         try:
-            of = [decode(NvmlSample, one.payload or b"", one.topic) for one in collector.collect(tick)]
+            of = [decode(NvmlSample, one.value or b"", one.topic) for one in collector.collect(tick)]
             given.append([(one.ts_ms, one.gpus[0].gpu_util_pct, one.interval_ms) for one in of])
         except QueryError:
             given.append("away")
@@ -107,7 +107,7 @@ def test_a_scrape_of_a_node_waits_for_that_of_its_containers_while_these_come() 
         tick = Tick(node="me", collector="c", seq=0, ts_ms=0, interval_ms=15_000, monotonic_s=scripted.now_s)
         for one in collector.collect(tick):
             if one.topic == "cgroup-samples":
-                use = decode(CgroupSample, one.payload or b"", one.topic)
+                use = decode(CgroupSample, one.value or b"", one.topic)
                 given[use.ts_ms // 1000] = bool(use.pods), use.host.net_rx_bytes_per_s is not None
     both, host = (True, True), (False, True)
     assert given == {30: (True, False), 60: both, 90: both, 120: both, 170: host, 200: host}
@@ -148,6 +148,12 @@ def answering(code: int, body: bytes, only: str = "") -> Iterator[str]:
             b'{"status":"error","errorType":"timeout","error":"query timed out"}',
             r": timeout query timed out",
         ),
+        (
+            200,
+            b'{"data":{"result":[{"metric":{},"values":[[1,"1"]]}]}}',
+            r"answers with series that have no name \(__name__\): a proxy between",
+        ),
+        (200, b"[" * 100_000, r"is no Prometheus \(its answer holds no samples\)"),
         (200, b'{"data":{"result":[{"metric":{}}]}}', r"is no Prometheus \(its answer holds no samples\)"),
     ],
 )

@@ -11,21 +11,14 @@ from collectors.prometheus.answers import AnswerReader
 from collectors.prometheus.collector import PrometheusCollector
 from collectors.prometheus.dcgm.fields import Vocabulary
 from collectors.prometheus.identity.pods import PodIndex
-from collectors.prometheus.series import NewSample, ScrapedSeries
+from collectors.prometheus.series import NewSample, ScrapedSeries, samples_after
 from collectors.service import collectors
 from dutycycle.contract.errors import SettingError
 from dutycycle.contract.records.samples import Allocation, Gpu, MigDevice
 from dutycycle.contract.settings.groups import PrometheusSettings
 from dutycycle.contract.settings.load import load
 from dutycycle.telemetry.events import Telemetry
-from tests.support.data.prometheus_samples import (
-    IN_POD,
-    OTHER_UID,
-    UID,
-    dcgm,
-    pod_info,
-    sample,
-)
+from tests.support.data.prometheus_samples import IN_POD, OTHER_UID, UID, dcgm, pod_info, sample
 
 GPU_SELECTOR = Vocabulary().selector
 
@@ -526,6 +519,25 @@ def test_of_a_gpu_whose_energy_is_odd_the_others_keep_theirs(factor: float, gpus
         assert [None if reading is None else reading.value for reading in readings] == [
             None if n == 1 else 5e6 for n in range(gpus)
         ]
+
+
+@pytest.mark.parametrize("spike_at", [3, 9])
+def test_a_counter_of_energy_that_leaps_is_absent_there_and_keeps_its_unit(spike_at: int) -> None:
+    """By as much as no GPU draws, and it is back at the next scrape; the ledger took it for energy."""
+    labels = {**dcgm("DEV_POWER_USAGE", 0).labels, "job": "dcgm", "instance": "a:9400"}
+    times = [15_000 * at for at in range(12)]
+    values = [9e15 if at == spike_at else 1e9 + 300.0 * ms for at, ms in enumerate(times)]
+    energy = ScrapedSeries(labels | {"__name__": ENERGY}, tuple(zip(times, values, strict=True)))
+    reader = AnswerReader()
+    reader.read({"gpus": [ScrapedSeries(labels, tuple((ms, 300.0) for ms in times)), energy]})
+    read = [
+        found.energy_j
+        for one in samples_after(energy, -1, 60_000)
+        for found in reader.gpus.gpus([one, dcgm("DEV_GPU_TEMP", 60)], PodIndex())
+    ]
+    assert read == [None if at == spike_at else 1e6 + 0.3 * ms for at, ms in enumerate(times)]
+    assert reader.gpus.impossible == {(ENERGY, 9e15): 1}
+    assert not [left_out for left_out in reader.left_out() if left_out.what == "energy_j"]
 
 
 def test_a_power_of_0_says_nothing_of_the_energy() -> None:

@@ -9,12 +9,9 @@ from collectors.prometheus.series import ScrapedSeries
 from tests.support.data.prometheus_samples import IN_POD
 
 GPU = {
-    "__name__": "DCGM_FI_DEV_GPU_UTIL",
-    "gpu": "0",
-    "UUID": "GPU-1",
-    "Hostname": "node-1",
+    "__name__": "DCGM_FI_DEV_GPU_UTIL", "gpu": "0", "UUID": "GPU-1", "Hostname": "node-1",
     "instance": "a:9400",
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -29,7 +26,7 @@ def test_nobody_saw_a_gpu_while_scrapes_failed(away_s: int, interval_s: int) -> 
     answers = {"gpus": [series], "hosts": none, "containers": none, "kube": none}
     history = History("c", 15_000, 60.0, AnswerReader())
     samples = [
-        orjson.loads(out.payload or b"")
+        orjson.loads(out.value or b"")
         for out in history.records(Chunk(-1, 600_000, 300_000, answers)) if out.topic == "nvml-samples"
     ]  # fmt: skip
     intervals = {sample["ts_ms"] // 1000: sample["interval_ms"] // 1000 for sample in samples}
@@ -54,7 +51,7 @@ def test_a_node_and_its_pods_are_in_one_record_whenever_each_is_scraped(chunk_s:
             "kube": [],
         }
         chunk = Chunk(1000 * (end_s - chunk_s), 1000 * end_s, 300_000, answers)
-        samples += [orjson.loads(out.payload or b"") for out in history.records(chunk) if out.key == "a"]
+        samples += [orjson.loads(out.value or b"") for out in history.records(chunk) if out.key == "a"]
     assert [sample["ts_ms"] for sample in samples] == [*range(30_000, 300_001, 30_000)]
     assert all(sample["pods"] for sample in samples)
     assert all("net_rx_bytes_per_s" in sample["host"] for sample in samples[2:])

@@ -39,10 +39,8 @@ def known(*series: ScrapedSeries) -> Pod:
         ([asked(REQUEST, "cpu", 0.5), asked(REQUEST, "cpu", 2, "side")], {"cpu_request": 2.5}),
         ([asked(REQUEST, "memory", 2**30)], {"mem_request_bytes": 2**30}),
         ([one(INFO, 1, container="main"), asked(REQUEST, "nvidia_com_gpu", 2)], {"gpu_request": 2}),
-        (
-            [one(INFO, 1, container="main"), asked(REQUEST, "nvidia_com_mig_1g_5gb", 3)],
-            {"gpu_request": 3},
-        ),
+        ([one(INFO, 1, container="main"), asked(REQUEST, "nvidia_com_mig_1g_5gb", 3)], {"gpu_request": 3}),
+        ([one(INFO, 1, container="main"), asked(REQUEST, "nvidia_com_a100", 2)], {"gpu_request": 2}),
         ([one(INFO, 1, container="main"), asked(REQUEST, "ephemeral_storage", 3)], {"gpu_request": 0}),
         ([one(INFO, 1, container="main"), asked(REQUEST, "aliyun_com_gpu_mem", 8)], {}),
         (
@@ -59,6 +57,8 @@ def known(*series: ScrapedSeries) -> Pod:
             {"gpu_request": 0},
         ),
         ([one("kube_pod_created", -1)], {}),
+        ([one("kube_pod_start_time", 1.8e19)], {}),
+        ([asked(REQUEST, "cpu", 1e25)], {}),
     ],
 )
 def test_a_fact(series: list[ScrapedSeries], fields: dict[str, Any]) -> None:

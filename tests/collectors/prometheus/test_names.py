@@ -5,9 +5,8 @@ from dataclasses import replace as changed
 from msgspec.structs import replace
 
 from collectors.prometheus.identity.labels import Workload
-from collectors.prometheus.kube_state import KubeState
+from collectors.prometheus.kube_state import KubeState, OwnerIndex
 from collectors.prometheus.names import PodNames
-from collectors.prometheus.owners import OwnerIndex
 from collectors.prometheus.series import ScrapedSeries
 from dutycycle.contract.codec import decode
 from dutycycle.contract.records.pods import JobRef, Pod
@@ -69,16 +68,12 @@ def test_nobody_and_a_node_own_no_job() -> None:
 def test_names_of_a_scrape_without_honor_labels() -> None:
     renamed = ScrapedSeries(
         {
-            "__name__": "kube_replicaset_owner",
-            "namespace": "monitoring",
-            "pod": "kube-state-metrics-x",
-            "exported_namespace": "team",
-            "replicaset": "web-7d4",
-            "owner_kind": "Deployment",
+            "__name__": "kube_replicaset_owner", "namespace": "monitoring", "pod": "kube-state-metrics-x",
+            "exported_namespace": "team", "replicaset": "web-7d4", "owner_kind": "Deployment",
             "owner_name": "web",
         },
         (),
-    )
+    )  # fmt: skip
     own = {"pod": "kube-state-metrics-x", "namespace": "monitoring", "exported_namespace": "team"}
     who = {"exported_pod": WEB.pod, "created_by_kind": "ReplicaSet", "created_by_name": "web-7d4"}
     pod = ScrapedSeries({"__name__": "kube_pod_info", "uid": UID, **own, **who}, ())
@@ -96,7 +91,7 @@ def test_what_is_said_of_a_pod_from_its_first_to_its_last_scrape() -> None:
         outs = names.update(
             seen if there else [], kube, changed(TICK, monotonic_s=at_s, ts_ms=round(at_s * 1000))
         )
-        return [None if out.payload is None else decode(Pod, out.payload, out.topic) for out in outs]
+        return [None if out.value is None else decode(Pod, out.value, out.topic) for out in outs]
 
     first = Pod(
         uid="name:team/web-7d4-x", namespace="team", name=WEB.pod, node="gpu-a", phase="Running",

@@ -1,5 +1,6 @@
 """Goal: each sample goes out once, in its node's record, under the right names."""
 
+from collections import Counter
 from math import inf, nan
 
 import pytest
@@ -20,7 +21,7 @@ from collectors.prometheus.series import (
     samples_after,
     without_replicas,
 )
-from tests.support.data.prometheus_samples import TICK, dcgm, pod_info, sample
+from tests.support.data.prometheus_samples import IN_POD, TICK, dcgm, pod_info, sample
 
 READER = GpuReader(Vocabulary(), Exporters())
 
@@ -66,6 +67,12 @@ def test_whose_series_it_is(labels: dict[str, str], who: Workload | None) -> Non
         ({"Hostname": "gpu-d.example.com"}, "gpu-d.example.com"),
         ({"Hostname": "gpu-e"}, "gpu-e"),
         ({"Hostname": "10"}, "10"),
+        ({"Hostname": "GPU-B", "instance": "c:1"}, "gpu-b"),
+        ({"Hostname": "GPU-D"}, "gpu-d.example.org"),
+        ({"Hostname": "GPU-B.Example.org"}, "gpu-b"),
+        ({"Hostname": "GPU-X", "instance": "c:1"}, "GPU-X"),
+        ({"k8s_node_name": "a", "Hostname": "b"}, "a"),
+        ({"node_name": "a", "Hostname": "b"}, "a"),
         ({"exported_node": "a", "node": "where-it-runs"}, "a"),
         ({"Hostname": "odd", "exported_pod": "bert-0", "pod": "exporter-y", "namespace": "team"}, "gpu-b"),
         ({"instance": "known:1", "job": "node"}, "d"),
@@ -73,6 +80,8 @@ def test_whose_series_it_is(labels: dict[str, str], who: Workload | None) -> Non
         ({"instance": "in-a-pod:1", "job": "node"}, "gpu-b"),
         ({"instance": "local:1", "job": "node"}, "local"),
         ({"instance": "10.0.0.1:9400"}, "10.0.0.1"),
+        ({"instance": "prometheus:9090", "exported_instance": "10.0.0.1:9400"}, "10.0.0.1"),
+        ({"instance": "p:1", "job": "federate", "exported_instance": "known:1", "exported_job": "node"}, "d"),
         ({"instance": "10.0.0.9:10250"}, "gpu-b"),
         ({"instance": "[fd00::5]:9400"}, "gpu-c"),
         ({"instance": "[fd00::6]:9400"}, ""),
@@ -166,13 +175,37 @@ def test_node_exporter_speaks_for_the_hosts_that_it_knows() -> None:
         1000,
     )
     hosts = {"a": (), "c": [sample("node_memory_MemTotal_bytes", 9, None, 3000)], "d": ()}
-    found = {one.node: one for one in cgroup_samples(containers, hosts, PodIndex(), TICK)}
+    found = {one.node: one for one in cgroup_samples(containers, hosts, PodIndex(), TICK, Counter())}
     assert {
         node: (one.host.mem_used_bytes, one.host.mem_total_bytes, one.ts_ms) for node, one in found.items()
-    } == {
-        "b": (5, None, 1000),
-        "c": (None, 9, 3000),
-    }
+    } == {"b": (5, None, 1000), "c": (None, 9, 3000)}
+
+
+@pytest.mark.parametrize("source", ["cadvisor", "node_exporter"])
+@pytest.mark.parametrize(
+    ("cores", "used", "kept"), [(7.9, 64, (790, 64)), (33_333.0, 64, (None, 64)), (2.0, 90_000, (200, None))]
+)
+def test_a_container_has_no_more_than_its_node(
+    cores: float, used: float, kept: tuple[float | None, float | None], source: str
+) -> None:
+    """A counter that leaps for one scrape became hours of CPU in the ledger."""
+    used_by_pod = [
+        sample("container_cpu_usage_seconds_total", 5, cores, node="a", **IN_POD),
+        sample("container_memory_working_set_bytes", used, node="a", **IN_POD),
+    ]
+    hosts = {}
+    size = [sample("machine_cpu_cores", 4, node="a"), sample("machine_memory_bytes", 64, node="a")]
+    if source == "node_exporter":
+        memory = sample("node_memory_MemTotal_bytes", 64, node="a")
+        size, hosts = (
+            [],
+            {"a": [memory, *(sample("node_cpu_seconds_total", 1, cpu=f"{n}") for n in range(4))]},
+        )
+    left_out = Counter[tuple[str, str]]()
+    (one,) = cgroup_samples({"a": [*used_by_pod, *size]}, hosts, PodIndex(), TICK, left_out)
+    (container,) = one.pods[0].containers
+    assert (container.cpu_util_pct, container.mem_used_bytes) == kept
+    assert left_out.total() == kept.count(None)
 
 
 def test_the_host_name_of_a_node_exporter() -> None:

@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from collectors.base import Outgoing
 from collectors.publish.link import RefusedRecord
 from collectors.publish.outbox import Outbox
 from collectors.publish.publisher import Publisher, PublishTimeouts
@@ -84,7 +83,7 @@ class FakeBroker:
         """The ``ts_ms`` of what arrived, in order."""
         return [one.ts_ms for one in self.log]
 
-    async def takes(self, records: Sequence[Outgoing]) -> list[RefusedRecord]:
+    async def takes(self, records: Sequence[ProducerRecord]) -> list[RefusedRecord]:
         mood = self.moods.pop(0) if self.moods else self.mood
         while mood is Mood.SILENT:
             await asyncio.sleep(0.001)
@@ -102,9 +101,9 @@ class FakeBroker:
             raise BrokerUnreachableError("connection", "the connection broke")
         return []
 
-    def _land(self, records: Iterable[Outgoing]) -> None:
+    def _land(self, records: Iterable[ProducerRecord]) -> None:
         for one in records:
-            self.broker.land(ProducerRecord(one.topic, one.key, one.payload, one.ts_ms))
+            self.broker.land(one)
 
 
 @dataclass
@@ -114,7 +113,7 @@ class FakeLink:
     broker: FakeBroker
     usable: bool = True
 
-    async def deliver(self, records: Sequence[Outgoing]) -> list[RefusedRecord]:
+    async def deliver(self, records: Sequence[ProducerRecord]) -> list[RefusedRecord]:
         assert self.usable, "a link that failed or was let go of is used"
         self.usable = False
         refused = await self.broker.takes(records)
@@ -126,18 +125,18 @@ class FakeLink:
         self.broker.aborted += 1
 
 
-def record(number: int, size: int = 10, key: str = "a") -> Outgoing:
+def record(number: int, size: int = 10, key: str = "a") -> ProducerRecord:
     """A record that its ``ts_ms`` names."""
-    return Outgoing(topic="pods", key=key, payload=b"x" * size, ts_ms=number)
+    return ProducerRecord(topic="pods", key=key, value=b"x" * size, ts_ms=number)
 
 
-def noise(number: int, size: int) -> Outgoing:
+def noise(number: int, size: int) -> ProducerRecord:
     """A record that cannot be compressed."""
     payload = random.Random(number).randbytes(size)  # noqa: S311 - not a secret
-    return Outgoing(topic="pods", key="a", payload=payload, ts_ms=number)
+    return ProducerRecord(topic="pods", key="a", value=payload, ts_ms=number)
 
 
-def records(numbers: Iterable[int], size: int = 10) -> list[Outgoing]:
+def records(numbers: Iterable[int], size: int = 10) -> list[ProducerRecord]:
     """Several of them."""
     return [record(number, size) for number in numbers]
 
@@ -163,13 +162,9 @@ class Running:
         self.spool = make_spool(folder, spool_bytes)
         self.outbox = Outbox(self.spool, self.telemetry, memory_bytes)
         self.publisher = Publisher(
-            self.outbox,
-            self.telemetry,
-            Reachability(SETTINGS, self.telemetry),
-            broker.connect,
-            timeouts=timeouts,
-            backoff=Backoff(0.002, 0.002),
-        )
+            self.outbox, self.telemetry, Reachability(SETTINGS, self.telemetry), broker.connect,
+            timeouts=timeouts, backoff=Backoff(0.002, 0.002),
+        )  # fmt: skip
         self.task = self.publisher.start()
 
 
@@ -225,7 +220,7 @@ def slow_disk(written: threading.Event) -> type[Spool]:
     """Spools that write nothing before the event is set."""
 
     class SlowDisk(Spool):
-        def append(self, records: Sequence[Outgoing], *, keep_through: int = 0) -> Appended:
+        def append(self, records: Sequence[ProducerRecord], *, keep_through: int = 0) -> Appended:
             assert written.wait(60)
             return super().append(records, keep_through=keep_through)
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base import Outgoing
 from collectors.publish.link import KafkaLink
 from collectors.publish.outbox import Outbox
 from collectors.publish.publisher import Publisher, PublishTimeouts
 from collectors.publish.spool import Spool
+from dutycycle.contract.log import ProducerRecord
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.load import load as load_settings
 from dutycycle.contract.topics import SAMPLE_TOPICS, full_name
@@ -40,12 +40,9 @@ class Load:
         self.spool = Spool(folder, 64 * MIB)
         self.outbox = Outbox(self.spool, self.telemetry, 16 * MIB)
         self.publisher = Publisher(
-            self.outbox,
-            self.telemetry,
-            Reachability(settings, self.telemetry),
-            lambda: KafkaLink.open(settings),
-            timeouts=PublishTimeouts(spool_s=spool_s, renew_s=renew_s),
-        )
+            self.outbox, self.telemetry, Reachability(settings, self.telemetry),
+            lambda: KafkaLink.open(settings), timeouts=PublishTimeouts(spool_s=spool_s, renew_s=renew_s),
+        )  # fmt: skip
         self.sending = self.publisher.start()
         self.count = 0
         self._ticking = asyncio.create_task(self._tick())
@@ -59,7 +56,7 @@ class Load:
         """One tick of each node."""
         n = self.count
         self.publisher.publish(
-            [Outgoing(topic="cgroup-samples", key=node, payload=b"%d" % n, ts_ms=n) for node in NODES]
+            [ProducerRecord(topic="cgroup-samples", key=node, value=b"%d" % n, ts_ms=n) for node in NODES]
         )
         self.count += 1
 
@@ -99,8 +96,8 @@ async def read(settings: Settings) -> dict[str, list[int]]:
         assert time.monotonic() < end
         for one in await consumer.take(0.5):
             assert one.key is not None
-            assert one.payload == b"%d" % one.ts_ms
-            found[one.key.decode()].append(one.ts_ms)
+            assert one.value == b"%d" % one.ts_ms
+            found[one.key].append(one.ts_ms)
     await consumer.stop()
     return found
 
@@ -210,7 +207,9 @@ async def test_real_kafka_refuses_a_record_alone(
         await until(lambda: one.count > 20)
         await one.delivered()
         one.publish()
-        one.publisher.publish([Outgoing(topic="pods", key="a", payload=_incompressible(100_000), ts_ms=1)])
+        one.publisher.publish(
+            [ProducerRecord(topic="pods", key="a", value=_incompressible(100_000), ts_ms=1)]
+        )
         one.publish()
         await one.delivered()
     assert one.telemetry.counts["record_too_large", ("pods",)] == 1

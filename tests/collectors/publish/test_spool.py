@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.base import Outgoing
 from collectors.publish.spool import (
     Appended,
     Spool,
@@ -21,17 +20,18 @@ from collectors.publish.spool import (
     SpoolWriteError,
     record_bytes,
 )
+from dutycycle.contract.log import ProducerRecord
 
 MIB = 1024**2
 NOISE = random.Random(1).randbytes(MIB)  # noqa: S311 - not a secret
 
 
-def record(number: int, size: int = 100) -> Outgoing:
+def record(number: int, size: int = 100) -> ProducerRecord:
     """A record that its ``ts_ms`` names; its payload cannot be compressed."""
-    return Outgoing(topic="pods", key="a", payload=NOISE[:size], ts_ms=number)
+    return ProducerRecord(topic="pods", key="a", value=NOISE[:size], ts_ms=number)
 
 
-def records(*numbers: int, size: int = 100) -> list[Outgoing]:
+def records(*numbers: int, size: int = 100) -> list[ProducerRecord]:
     return [record(number, size) for number in numbers]
 
 
@@ -40,7 +40,7 @@ def stored(spool: Spool) -> list[int]:
 
 
 def test_what_went_in_comes_out(tmp_path: Path) -> None:
-    given_in = [*records(1, 2), Outgoing(topic="pods", key="ü", payload=None, ts_ms=3)]
+    given_in = [*records(1, 2), ProducerRecord(topic="pods", key="ü", value=None, ts_ms=3)]
     with Spool(tmp_path, MIB) as spool:
         assert spool.append(given_in) == Appended(1, 0)
         assert [one.record for one in spool.oldest(10, MIB)] == given_in
@@ -154,10 +154,10 @@ def test_sigkill_loses_nothing_that_was_appended(tmp_path: Path) -> None:
         [
             sys.executable, "-c",
             "import sys; from pathlib import Path; from collectors.publish.spool import Spool\n"
-            "from collectors.base import Outgoing\n"
+            "from dutycycle.contract.log import ProducerRecord\n"
             f"spool = Spool(Path(sys.argv[1]), {64 * MIB})\n"
             "for n in range(10**9):\n"
-            "    spool.append([Outgoing(topic='pods', key='a', payload=b'x' * 500, ts_ms=n)])\n"
+            "    spool.append([ProducerRecord(topic='pods', key='a', value=b'x' * 500, ts_ms=n)])\n"
             "    print(n, flush=True)",
             str(tmp_path),
         ],

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -16,7 +17,7 @@ START = "2026-01-05T08:00:00Z"
 
 
 @pytest.fixture(scope="module")
-def derived(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, object]]:
+def derived(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """The records that a replay of twenty-five minutes makes."""
     folder = tmp_path_factory.mktemp("demo")
     trace, out = str(folder / "demo.jsonl.zst"), str(folder / "derived.jsonl")
@@ -29,59 +30,46 @@ def derived(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, object]]
 
 
 def latest(
-    derived: list[dict[str, object]], topic: str, subject: dict[str, str], source: str | None = None
-) -> dict[str, object]:
-    of_subject = [
-        record
-        for record in derived
-        if record["topic"] == topic
-        and record.get("source") == source
-        and isinstance(there := record["subject"], dict)
-        and subject.items() <= there.items()
-    ]
-    assert of_subject, f"no {topic} of {subject}"
-    return of_subject[-1]
+    derived: list[dict[str, Any]], topic: str, subject: dict[str, str], source: str | None = None
+) -> dict[str, Any]:
+    return [
+        record for record in derived
+        if record["topic"] == topic and record.get("source") == source
+        and subject.items() <= record["subject"].items()
+    ][-1]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("pod", "kind"),
+    ("pod", "said"),
     [
-        ("llama-sft-worker-0", "training"),
-        ("chat-api-0", "inference"),
-        ("notebook-0", "idle"),
-        ("resnet-starved-0", "training"),
+        ("llama-sft-worker-0", {"kind": "training"}), ("chat-api-0", {"kind": "inference"}),
+        ("notebook-0", {"kind": "idle"}), ("resnet-starved-0", {"kind": "training", "bottleneck": "input"}),
     ],
-)
-def test_each_job_is_taken_for_what_it_is(derived: list[dict[str, object]], pod: str, kind: str) -> None:
-    assert latest(derived, "insights", {"pod_uid": f"simulated-{pod}"})["kind"] == kind
+)  # fmt: skip
+def test_each_job_is_taken_for_what_it_is(
+    derived: list[dict[str, Any]], pod: str, said: dict[str, str]
+) -> None:
+    insight = latest(derived, "insights", {"pod_uid": f"simulated-{pod}"})
+    assert insight.items() >= said.items()
 
 
-def test_the_starved_job_waits_for_its_input(derived: list[dict[str, object]]) -> None:
-    insight = latest(derived, "insights", {"pod_uid": "simulated-resnet-starved-0"})
-    assert insight["bottleneck"] == "input"
-
-
-def test_the_leak_is_foreseen(derived: list[dict[str, object]]) -> None:
+def test_the_leak_is_foreseen(derived: list[dict[str, Any]]) -> None:
     trend = latest(derived, "trends", {"gpu": "GPU-simulated-4"}, "nvml")
-    metrics = trend["metrics"]
-    assert isinstance(metrics, dict)
     # 46 GiB are free at the start, and 0.021 GiB go each second.
-    assert metrics["mem_used_bytes"]["exhausts_in_s"] == pytest.approx(46 / 0.021 - 1500, rel=0.1)
+    assert trend["metrics"]["mem_used_bytes"]["exhausts_in_s"] == pytest.approx(46 / 0.021 - 1500, rel=0.1)
 
 
-def test_steps_are_seen_as_a_cycle(derived: list[dict[str, object]]) -> None:
+def test_steps_are_seen_as_a_cycle(derived: list[dict[str, Any]]) -> None:
     cycle = latest(derived, "cycles", {"pod_uid": "simulated-llama-sft-worker-0"}, "nvml")
-    metrics = cycle["metrics"]
-    assert isinstance(metrics, dict)
-    assert metrics["gpu_util_pct"]["period_s"] == pytest.approx(2.4, rel=0.03)
+    assert cycle["metrics"]["gpu_util_pct"]["period_s"] == pytest.approx(2.4, rel=0.03)
 
 
-def test_requests_that_come_by_chance_have_no_rhythm(derived: list[dict[str, object]]) -> None:
+def test_requests_that_come_by_chance_have_no_rhythm(derived: list[dict[str, Any]]) -> None:
     periods = [
         metric["period_s"]
         for record in derived
         if record["topic"] == "cycles" and "GPU-simulated-5" in str(record["subject"])
-        for metric in dict(record["metrics"]).values()  # type: ignore[call-overload]
+        for metric in record["metrics"].values()
         if metric["cyclic"]
     ]
     assert [period for period in periods if period < 300] == [], "only the wave of twenty minutes is one"

@@ -3,7 +3,7 @@
 import pytest
 
 from dutycycle.cli.printing import print_table
-from dutycycle.live.screen.question import Question
+from dutycycle.live.screen.app import Question
 
 
 def test_a_name_in_a_table_is_text(capsys: pytest.CaptureFixture[str]) -> None:

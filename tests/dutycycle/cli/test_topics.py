@@ -72,11 +72,6 @@ def test_a_dry_run_says_every_setting_as_json() -> None:
     assert (refused.returncode, "--dry-run" in refused.stderr) == (2, True)
 
 
-def test_without_a_broker_it_says_what_to_give() -> None:
-    done = topics(environ())
-    assert (done.returncode, "no broker: give --broker" in done.stderr) == (2, True)
-
-
 def test_more_replicas_than_brokers_are_refused_at_once_by_the_settings_name(
     kafka: RunningBroker, topic_prefix: str
 ) -> None:

@@ -69,15 +69,10 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Files by name: ``once`` and ``again`` differ by chance alone."""
     folder = tmp_path_factory.mktemp("runs")
     jobs = {
-        "once": job(1),
-        "again": job(2),
-        "slow": job(3, step_s=13.0),
-        "hungry": job(4, power=1.05),
-        "half": job(5, seconds=480),
-        "even": job(6, reported=(0.9,)),
-        "uneven": job(7, seconds=480, reported=(0.5, 0.5, 0.5, 0.5, 3.0)),
-        "as-even": job(8, reported=(0.9,)),
-    }
+        "once": job(1), "again": job(2), "slow": job(3, step_s=13.0), "hungry": job(4, power=1.05),
+        "half": job(5, seconds=480), "even": job(6, reported=(0.9,)),
+        "uneven": job(7, seconds=480, reported=(0.5, 0.5, 0.5, 0.5, 3.0)), "as-even": job(8, reported=(0.9,)),
+    }  # fmt: skip
     for name, records in jobs.items():
         with TraceWriter(str(folder / f"{name}.jsonl.zst")) as trace:
             for one in records:

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from dutycycle.compare.comparison import NamedRun
+from dutycycle.compare.comparison import NamedRun, plain_of
 from dutycycle.compare.page import html_of
-from dutycycle.compare.text import plain_of
 from dutycycle.contract.log import ConsumerRecord
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.measures.figures import TIME_LAYERS, measures_of

@@ -6,8 +6,7 @@ from dataclasses import replace
 import orjson
 import pytest
 
-from dutycycle.compare.comparison import NamedRun, best, change_of, figures_in, verdicts
-from dutycycle.compare.text import lines_of, plain_of
+from dutycycle.compare.comparison import NamedRun, best, change_of, figures_in, lines_of, plain_of, verdicts
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.measures.figures import FIGURES, measures_of
 from dutycycle.measures.steps import step_measures

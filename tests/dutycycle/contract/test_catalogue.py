@@ -24,15 +24,7 @@ from dutycycle.contract.catalogue import (
 from dutycycle.contract.codec import from_plain
 from dutycycle.contract.log import ProducerRecord
 from dutycycle.contract.records.parts import NodePart
-from dutycycle.contract.records.samples import (
-    Container,
-    CudaPod,
-    Gpu,
-    Host,
-    MigDevice,
-    NvmlSample,
-    PodCgroup,
-)
+from dutycycle.contract.records.samples import Container, CudaPod, Gpu, Host, MigDevice, NvmlSample, PodCgroup
 from dutycycle.imports.table.spellings import read_meaning
 from dutycycle.report.charts.choice import charts_of
 from dutycycle.report.gather import Gathered

@@ -116,13 +116,14 @@ GOOD: dict[str, Sequence[tuple[str, Any]]] = {
 """By setting: texts, and the values that they give."""
 
 BAD: dict[str, dict[str, list[str]]] = {
-    "kafka://host:9092": {"broker": ["", "http://a:9092", "a", "a:0", "a:70000", "a:9092,", "kafka://"]},
+    "kafka://host:9092": {"broker": ["", "http://a:9092", "a", "a:0", "a:70000", "a:9092,", "kafka://",
+        "a:\uff19092"]},
     "cannot be read: No such file": {"tls_ca": ["/no/such/ca.pem"]},
     "cannot be read: Is a directory": {"tls_cert": [HERE], "serve_cert": [HERE], "web_token": [HERE],
         "webhook_client_ca": [HERE], "extender_client_ca": [HERE]},
-    "cannot be read": {"tls_key": [""], "prometheus_ca": ["/does/not/exist"],
-        "remote_write_ca": ["/does/not/exist"], "serve_key": [""], "webhook_policy": ["/does/not/exist"],
-        "listen_cert": [""], "listen_key": [HERE], "web_token": ["", "/does/not/exist"]},
+    "cannot be read": {"prometheus_ca": ["/does/not/exist"],
+        "remote_write_ca": ["/does/not/exist"], "webhook_policy": ["/does/not/exist"],
+        "listen_key": [HERE], "web_token": ["/does/not/exist"]},
     "addresses or networks": {"web_proxies": ["ingress", "10.1.2", "10.0.0.0/33"]},
     "name of a header": {"web_user_header": ["", "X User"], "web_groups_header": ["a:b", "x\ny"]},
     "names without control characters": {"web_allow": ["a\tb"]},
@@ -135,10 +136,13 @@ BAD: dict[str, dict[str, list[str]]] = {
         "prometheus_password": [""], "prometheus_token": [""], "prometheus_headers": [""],
         "remote_write_headers": ["\n"], "pod_resources": [""], "steps_socket": [""], "spool": [""],
         "remote_write_username": [""], "remote_write_password": [" "], "remote_write_token": [""],
-        "webhook_team_label": [""], "host_root": [""], "cuda_logs": [""]},
+        "webhook_team_label": [""], "host_root": [""], "cuda_logs": [""],
+        "tls_key": [""], "serve_key": [""], "listen_cert": [""], "web_token": [""]},
+    "without Bearer": {"prometheus_token": ["Bearer tok", "bearer tok"]},
     "one line of ASCII": {"listen_token": ["€"], "remote_write_token": ["a\nb"], "sasl_token": ["a\x00b"]},
     "stands in quotes": {"sasl_username": ['"u"'], "spool": ["'/spool'"], "webhook_team_label": ['"team"']},
-    "begins with ~": {"spool": ["~/spool"], "steps_socket": ["~/s"]},
+    "begins with ~": {"spool": ["~/spool"], "steps_socket": ["~/s"], "tls_ca": ["~/ca.pem"],
+        "host_root": ["~/"]},
     "one of refuse, begin-anew": {"lost_state": ["ignore"]},
     "at most 200 characters": {"topic_prefix": ["x" * 201]},
     "letters, digits": {"topic_prefix": ["a/b", " "]},
@@ -155,7 +159,8 @@ BAD: dict[str, dict[str, list[str]]] = {
     "on, off, or some of sm_active_pct": {"gpu_activity": ["yes", "gpu_util_pct", "", "-gpu_util_pct", "-"]},
     "one of pods, containers, all": {"containers": ["docker"]},
     "one a line": {"prometheus_headers": ["X-Scope-OrgID", "X Y: 1"]},
-    "the name of a label": {"prometheus_cluster": ["no label", "cluster=", 'cluster="eu"']},
+    "the name of a label": {"prometheus_cluster": ["no label", "cluster=", 'cluster="eu"', "cluster=~eu.*",
+        "cluster=eu,region=b"]},
     "pairs of different names": {"prometheus_names": ["a", "a=b,a=c", ""]},
     "http://prometheus:9090": {"prometheus": ["prometheus:9090", "http://", "http://a b:9090", "http://a/#b"]},
     "IPv6": {"prometheus": ["http://[::1"]},
@@ -246,10 +251,7 @@ def test_good_values(name: str, text: str, value: Any) -> None:
 )
 def test_bad_values(name: str, text: str, right: str) -> None:
     flag = "--" + FLAGS.get(name, name).replace("_", "-")
-    for source, environ, flags in (
-        (variable(name), {variable(name): text}, {}),
-        (flag, {}, {name: text}),
-    ):
+    for source, environ, flags in ((variable(name), {variable(name): text}, {}), (flag, {}, {name: text})):
         with pytest.raises(SettingError) as caught:
             load(COMPANIONS.get(name, {}) | environ, flags)
         message = str(caught.value)
@@ -298,36 +300,23 @@ def test_any_text_is_a_value_or_a_setting_error(flags: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("environ", "missing"),
+    ("values", "missing"),
     [
-        ({"DUTYCYCLE_SASL_MECHANISM": "PLAIN"}, "DUTYCYCLE_SASL_USERNAME"),
-        (
-            {
-                "DUTYCYCLE_SASL_MECHANISM": "OAUTHBEARER",
-                "DUTYCYCLE_SASL_USERNAME": "u",
-                "DUTYCYCLE_SASL_PASSWORD": "p",
-            },
-            "DUTYCYCLE_SASL_TOKEN",
-        ),
-        ({"DUTYCYCLE_PROMETHEUS_USERNAME": "u"}, "DUTYCYCLE_PROMETHEUS_PASSWORD"),
-        ({"DUTYCYCLE_PROMETHEUS_PASSWORD": "p"}, "DUTYCYCLE_PROMETHEUS_USERNAME"),
-        (
-            {f"DUTYCYCLE_PROMETHEUS_{name}": "x" for name in ("USERNAME", "PASSWORD", "TOKEN")},
-            "DUTYCYCLE_PROMETHEUS_TOKEN",
-        ),
-        ({"DUTYCYCLE_REMOTE_WRITE_PASSWORD": "p"}, "DUTYCYCLE_REMOTE_WRITE_USERNAME"),
-        (
-            {f"DUTYCYCLE_REMOTE_WRITE_{name}": "x" for name in ("USERNAME", "PASSWORD", "TOKEN")},
-            "DUTYCYCLE_REMOTE_WRITE_TOKEN",
-        ),
-        ({"DUTYCYCLE_SASL_MECHANISM": "PLAIN", "DUTYCYCLE_SASL_USERNAME": "u"}, "DUTYCYCLE_SASL_PASSWORD"),
-        ({"DUTYCYCLE_TLS_CERT": FILE}, "DUTYCYCLE_TLS_KEY"),
-        ({"DUTYCYCLE_TLS_KEY": FILE}, "DUTYCYCLE_TLS_CERT"),
+        ({"SASL_MECHANISM": "PLAIN"}, "SASL_USERNAME"),
+        ({"SASL_MECHANISM": "PLAIN", "SASL_USERNAME": "u"}, "SASL_PASSWORD"),
+        ({"SASL_MECHANISM": "OAUTHBEARER", "SASL_USERNAME": "u", "SASL_PASSWORD": "p"}, "SASL_TOKEN"),
+        ({"PROMETHEUS_USERNAME": "u"}, "PROMETHEUS_PASSWORD"),
+        ({"PROMETHEUS_PASSWORD": "p"}, "PROMETHEUS_USERNAME"),
+        ({f"PROMETHEUS_{name}": "x" for name in ("USERNAME", "PASSWORD", "TOKEN")}, "PROMETHEUS_TOKEN"),
+        ({"REMOTE_WRITE_PASSWORD": "p"}, "REMOTE_WRITE_USERNAME"),
+        ({f"REMOTE_WRITE_{name}": "x" for name in ("USERNAME", "PASSWORD", "TOKEN")}, "REMOTE_WRITE_TOKEN"),
+        ({"TLS_CERT": FILE}, "TLS_KEY"),
+        ({"TLS_KEY": FILE}, "TLS_CERT"),
     ],
 )
-def test_settings_that_go_together(environ: dict[str, str], missing: str) -> None:
-    with pytest.raises(SettingError, match=missing):
-        load(environ)
+def test_settings_that_go_together(values: dict[str, str], missing: str) -> None:
+    with pytest.raises(SettingError, match=PREFIX + missing):
+        load({PREFIX + name: text for name, text in values.items()})
 
 
 def test_a_host_whose_name_is_no_node_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -353,16 +342,11 @@ def test_near_misses_are_told(name: str, near: str) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *(variable(name) for name in NAMES),
-        "DUTYCYCLE_SASL_PASSWORD_FILE",
-        "DUTYCYCLE_SOMETHING_ELSE",
-        "DUTYCYCLE_TEST_BROKER",
-        "DUTYCYCLE_PORT",
-        "DUTYCYCLE_SERVICE_HOST",
-        "DUTYCYCLE_PORT_9092_TCP_ADDR",
+        *(variable(name) for name in NAMES), "DUTYCYCLE_SASL_PASSWORD_FILE", "DUTYCYCLE_SOMETHING_ELSE",
+        "DUTYCYCLE_TEST_BROKER", "DUTYCYCLE_PORT", "DUTYCYCLE_SERVICE_HOST", "DUTYCYCLE_PORT_9092_TCP_ADDR",
         "NODE",
     ],
-)
+)  # fmt: skip
 def test_what_is_no_near_miss(name: str) -> None:
     assert near_misses({name: "x"}) == []
 

@@ -1,4 +1,4 @@
-"""Goal: a secret can come from a file and is never shown, not even when it is wrong."""
+"""Goal: a secret is what its file says now, or said last, and is never shown, not even when it is wrong."""
 
 from pathlib import Path
 
@@ -6,6 +6,7 @@ import pytest
 
 from dutycycle.contract.errors import SettingError
 from dutycycle.contract.settings.load import load
+from dutycycle.contract.settings.secret import Secret, authorization
 
 PASSWORD = "hunter2"
 SASL = {"DUTYCYCLE_SASL_MECHANISM": "PLAIN", "DUTYCYCLE_SASL_USERNAME": "u"}
@@ -72,3 +73,24 @@ def test_a_wrong_value_does_not_show_its_password(name: str, value: str) -> None
         with pytest.raises(SettingError) as caught:
             load(environ, flags)
         assert PASSWORD not in str(caught.value)
+
+
+def test_a_file_is_read_at_each_use(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("first\n")
+    token = load({"DUTYCYCLE_PROMETHEUS_TOKEN_FILE": str(file)}).prometheus_token
+    assert token is not None
+    for written, is_now in (("second\n", "second"), ("", "second"), ("\n", "second"), ("third", "third")):
+        file.write_text(written)
+        assert token.now() == is_now
+    file.write_bytes(b"\xff")
+    assert token.now() == "third"
+    file.unlink()
+    assert token.now() == "third"
+    assert "third" not in repr(token)
+
+
+def test_the_header() -> None:
+    assert authorization(None, None, None) is None
+    assert authorization(None, None, Secret("t")) == "Bearer t"
+    assert authorization("user", Secret("pass: wörd"), None) == "Basic dXNlcjpwYXNzOiB3w7ZyZA=="

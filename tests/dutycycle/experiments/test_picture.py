@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from dutycycle.experiments.picture import write_picture
+from dutycycle.experiments.tables import write_picture
 
 
 def test_the_axis_has_numbers_and_a_name_is_no_formula(tmp_path: Path) -> None:

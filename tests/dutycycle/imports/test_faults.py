@@ -72,57 +72,46 @@ def test_faults_of_files_in_any_order_are_those_of_their_times(tmp_path: Path, n
     new.write_text("\n".join([head, *lines[1:], ""]))
     files = [str(new), str(old)] if newest_first else [str(old), str(new)]
     assert main(["import", "nvidia-smi", *files, "--node", "a", "--out", str(out)]) == 0
-    assert [event["kind"] for event in read_by_topic(out)["gpu-events"]] == [
-        "state",
-        "ecc_uncorrected",
-        "remap_pending",
-    ]
+    kinds = [event["kind"] for event in read_by_topic(out)["gpu-events"]]
+    assert kinds == ["state", "ecc_uncorrected", "remap_pending"]
 
 
-def test_gpus_are_told_apart_and_lifetime_counters_are_named_as_unused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    head = (
-        "timestamp, index, utilization.gpu [%], remapped_rows.failure, ecc.errors.uncorrected.aggregate.total"
-    )
-    rows = ["0, 9 %, No, 7", "1, 9 %, Yes, 0", "0, 9 %, Yes, 8", "1, 9 %, Yes, 0"]
-    events = imported(tmp_path, "nvidia-smi", smi(*rows, head=head))
-    assert [(one["index"], one["kind"]) for one in events] == [
-        (0, "state"),
-        (1, "state"),
-        (0, "remap_failed"),
-    ]
-    assert "not used: ecc.errors.uncorrected.aggregate.total" in capsys.readouterr().err
+SPARE = (
+    "ecc.errors.uncorrected.volatile.total, ecc.errors.uncorrected.volatile.dram, "
+    "ecc.errors.uncorrected.volatile.sram, remapped_rows.histogram.low, remapped_rows.histogram.none"
+)
+COUNTED = {"ecc_uncorrected": 3, "ecc_uncorrected_dram": 2, "ecc_uncorrected_sram": 1, "banks_low": 4,
+           "banks_exhausted": 1}  # fmt: skip
+LOGS: dict[str, tuple[str, list[str], list[tuple[int, str]], dict[str, int], str]] = {
+    "two GPUs, and counters of a lifetime": (
+        "index, utilization.gpu [%], remapped_rows.failure, ecc.errors.uncorrected.aggregate.total",
+        ["0, 9 %, No, 7", "1, 9 %, Yes, 0", "0, 9 %, Yes, 8", "1, 9 %, Yes, 0"],
+        [(0, "state"), (1, "state"), (0, "remap_failed")], {},
+        "not used: ecc.errors.uncorrected.aggregate.total",
+    ),
+    "where errors were, and which rows are spare": (
+        f"index, utilization.gpu [%], {SPARE}", ["0, 9, 0, 0, 0, 0, 0", "0, 9, 3, 2, 1, 4, 1"],
+        [(0, "state"), (0, "ecc_uncorrected"), (0, "banks_exhausted")], COUNTED, "",
+    ),
+    "of no GPU": ("utilization.gpu [%], remapped_rows.failure", ["9 %, No", "9 %, Yes"], [], {},
+                  "2 lines tell of faults, and not of which GPU"),
+    "a flag that is none": (
+        "index, utilization.gpu [%], remapped_rows.failure", ["0, 9 %, No", "0, 9 %, perhaps"], [(0,
+                                                                                                  "state")],
+        {}, "'perhaps' is no remap_failed",
+    ),
+}  # fmt: skip
 
 
-def test_where_errors_were_and_which_rows_are_spare_is_told(tmp_path: Path) -> None:
-    names = "ecc.errors.uncorrected.volatile.total, ecc.errors.uncorrected.volatile.dram, "
-    names += "ecc.errors.uncorrected.volatile.sram, remapped_rows.histogram.low, remapped_rows.histogram.none"
-    head = f"timestamp, index, utilization.gpu [%], {names}"
-    _, *happened = imported(
-        tmp_path, "nvidia-smi", smi("0, 9, 0, 0, 0, 0, 0", "0, 9, 3, 2, 1, 4, 1", head=head)
-    )
-    assert {event["kind"] for event in happened} == {"ecc_uncorrected", "banks_exhausted"}
-    assert happened[-1]["counters"] == {
-        "ecc_uncorrected": 3, "ecc_uncorrected_dram": 2, "ecc_uncorrected_sram": 1, "banks_low": 4,
-        "banks_exhausted": 1,
-    }  # fmt: skip
-
-
-def test_of_no_named_gpu_nobody_can_say_what_broke(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    head = "timestamp, utilization.gpu [%], remapped_rows.failure"
-    assert imported(tmp_path, "nvidia-smi", smi("9 %, No", "9 %, Yes", head=head)) == []
-    assert "2 lines tell of faults, and not of which GPU" in capsys.readouterr().err
-
-
-def test_a_flag_that_is_none_is_absent_and_counted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    head = "timestamp, index, utilization.gpu [%], remapped_rows.failure"
-    assert len(imported(tmp_path, "nvidia-smi", smi("0, 9 %, No", "0, 9 %, perhaps", head=head))) == 1
-    assert "'perhaps' is no remap_failed" in capsys.readouterr().err
+@pytest.mark.parametrize(("head", "rows", "expected", "counters", "says"), LOGS.values(), ids=LOGS)
+def test_what_columns_tell_of_faults(
+    head: str, rows: list[str], expected: list[tuple[int, str]], counters: dict[str, int], says: str,
+    tmp_path: Path, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    events = imported(tmp_path, "nvidia-smi", smi(*rows, head=f"timestamp, {head}"))
+    assert [(event["index"], event["kind"]) for event in events] == expected
+    assert not counters or events[-1]["counters"] == counters
+    assert says in capsys.readouterr().err
 
 
 def test_dcgmi_tells_its_last_xid_and_counters(tmp_path: Path) -> None:
@@ -139,9 +128,12 @@ def test_dcgmi_tells_its_last_xid_and_counters(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_dmon_of_nvidia_smi_counts_replays(tmp_path: Path) -> None:
-    text = "# gpu   sm  sbecc  dbecc  pci\n# Idx    %   errs   errs  errs\n"
-    text += "    0   90   5   1   0\n    0   90   5   1   3\n"
+@pytest.mark.parametrize("util", ["90", ""])
+def test_dmon_of_nvidia_smi_counts_replays(util: str, tmp_path: Path) -> None:
+    """Of ``-s ue``, or of ``-s e`` alone."""
+    sm, pct = ("sm", "%") if util else ("", "")
+    text = f"# gpu   {sm}  sbecc  dbecc  pci\n# Idx    {pct}   errs   errs  errs\n"
+    text += f"    0   {util}   5   1   0\n    0   {util}   5   1   3\n"
     events = imported(tmp_path, "nvidia-smi", text, "--start", "2026-11-20T10:00:00Z")
     assert [(one["kind"], one["counters"]) for one in events] == [("state", {"pcie_replays": 0})]
 

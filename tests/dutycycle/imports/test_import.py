@@ -1,13 +1,13 @@
 """``dutycycle import`` as a user runs it: a trace that a replay reads, wrong lines named, clear errors."""
 
 import os
+import shlex
 import threading
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
-from zoneinfo import ZoneInfo
+from typing import Any, NamedTuple
 
 import orjson
 import pytest
@@ -20,6 +20,7 @@ from tests.support.data.traces import read_trace
 START = datetime(2026, 11, 20, 10, tzinfo=UTC)
 START_MS = 1000 * int(START.timestamp())
 HEADING = "timestamp, index, utilization.gpu [%], memory.used [MiB], power.draw [W]"
+SEMICOLONS = "timestamp;index;utilization.gpu [%];memory.used [MiB];power.draw [W]"
 PERIOD_S = 12
 ADDRESSES = ("10.0.0.1", "10.0.0.2")
 
@@ -208,6 +209,352 @@ def imported(
     return records(out)
 
 
+def rows_of(samples: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Give what each GPU of each sample has, beside its machine and the milliseconds since ``START``."""
+    return [
+        {"node": sample["node"], "at_ms": sample["ts_ms"] - START_MS, "every_ms": sample["interval_ms"],
+         **gpu}
+        for sample in samples for gpu in sample["gpus"]
+    ]  # fmt: skip
+
+
+def each_s(seconds: Iterable[int], *cells: str) -> list[str]:
+    """Give a line of each second and of each of the texts, which stand behind the time."""
+    return [f"2026-11-20 10:00:{second:02d},{text}" for second in seconds for text in cells]
+
+
+def at_s(*texts: str, each: int = 1) -> list[str]:
+    """Give the texts behind their times, so many in each second."""
+    return [f"2026-11-20 10:00:{place // each:02d},{text}" for place, text in enumerate(texts)]
+
+
+SMI_3 = "timestamp, index, uuid, utilization.gpu [%]"
+UUIDS = [f"GPU-{at:08x}-0000-0000-0000-000000000000" for at in range(30)]
+UUID, UUID_UPPER = "GPU-0a1b2c3d-0000-0000-0000-00000000000f", "GPU-0A1B2C3D-0000-0000-0000-00000000000F"
+MIB, GIB = 1024**2, 1024**3
+NIGHT_MS = round(1000 * datetime(2026, 10, 25, 0, 59, 58, tzinfo=UTC).timestamp()) - START_MS
+NIGHT = [
+    "timestamp,index,util",
+    *(f"2026/10/25 02:{time},0,5" for time in ("59:58", "59:59", "00:00", "00:01")),
+]
+TWO_NODES = ["time,hostname,index,util", *at_s("a,0,5", "b,0,6", each=2)]
+ACTIVE = "timestamp, index, power.draw [W], enforced.power.limit [W], sm_active, tensor_active, dram_active"
+AT = {"timestamp": "2026-11-20T10:00:00Z"}
+TWO_PROGRAMS = [f"2026/11/20 10:00:{second:02d}.{at}{gpu}0, {gpu}, {50 * at} %, 1000 MiB, 300 W"
+                for second in range(0, 20, 2) for at in (1, 2) for gpu in (0, 1)]  # fmt: skip
+MODELS = {1: " #1", 2: " (12)", 3: ":3", 0: " 0"}
+ALL_BUT_ONE = [(at, gpu) for at in range(9) for gpu in MODELS if at != 2 * gpu]
+TABS = ["timestamp\tindex\tpower [W]", "1605188891\t0\t1.234"]
+
+
+class Log(NamedTuple):
+    """A log, the columns that its GPUs have, what is said beside and what is not."""
+
+    content: Any
+    figures: dict[str, list[Any]]
+    says: str = ""
+    hides: str | None = None
+    options: str = ""
+
+
+LOGS = {
+    "a row of an unknown GPU invents none": Log(
+        [SMI_3, *at_s("0,GPU-a,90 %", "1,GPU-b,80 %", "0,GPU-a,91 %", "1,[Unknown Error],[Unknown Error]",
+                      "0,GPU-a,92 %", "[N/A],[Unknown Error],ERR!", "0,GPU-a,93 %", "[N/A],GPU-b,81 %",
+                      each=2)],
+        {"at_ms": [0, 0, 1000, 1000, 2000, 3000, 3000], "gpu_util_pct": [90, 80, 91, None, 92, 93, 81],
+         "uuid": ["GPU-a", "GPU-b"] * 2 + ["GPU-a", "GPU-a", "GPU-b"]},
+        says="n.csv:7: is of no known GPU: index '[N/A]', uuid '[Unknown Error]'",
+    ),
+    "a uuid that comes late": Log(
+        [SMI_3, *at_s("3,[Unknown Error],5 %", "3,GPU-d,6 %")], {"uuid": ["GPU-d", "GPU-d"]}
+    ),
+    "rows without an index, of which one is missing": Log(
+        ["timestamp, power.draw [W]",
+         *(f"2026/11/20 10:00:0{at}.10{gpu}, {100 * (gpu + 1) + at} W" for at in range(6) for gpu in range(3)
+           if (at, gpu) not in ((3, 2), (5, 2)))],
+        {"power_w": [100 * (gpu + 1) + at for at in (0, 1, 2, 4) for gpu in range(3)] + [105, 205]},
+        says="left out: 2 lines of moments that have not a line of each GPU",
+    ),
+    "values that no GPU has": Log(
+        [HEADING, *(smi_line(1000 * at, 0, util) for at, util in enumerate((5, 187431, 4294967295)))],
+        {"gpu_util_pct": [5, None, None], "mem_used_bytes": [1000 * MIB] * 3},
+        says="utilization.gpu [%]: 2 values that no GPU has, such as 187431 %: left absent",
+    ),
+    "the id of GPUtil is the GPU's number": Log(
+        ["timestamp,id,load,memoryUtil", *each_s([0], "2,0.5,0.25", "3,0.5,0.25")], {"index": [2, 3]}
+    ),
+    "an id of another log is the row's": Log(
+        ["timestamp,id,util,mem_used", *each_s([0], "2,0.5,0.25")], {"index": [0]}
+    ),
+    "a share of the memory and the whole": Log(
+        ["timestamp,load,memoryUtil,memoryTotal", *at_s("0.5,0.25,40960.0")],
+        {"gpu_util_pct": [50], "mem_used_bytes": [10 * GIB]},
+    ),
+    "a counter that stands still under load": Log(
+        ["time,index,energy_j,power_w",
+         *at_s("0,100,80", "0,180,80", "0,180,80", "0,180,80", "0,420,80", "0,420,0")],
+        {"energy_j": [100, 180, None, None, 420, 420]},
+        says="energy stood still 2 times while power was drawn",
+    ),
+    "processes, of one of which the memory is not known": Log(
+        ["timestamp, gpu_name, gpu_bus_id, gpu_uuid, pid, process_name, used_gpu_memory [MiB]",
+         *at_s(*(f"NVIDIA A30,0:01:00.0,GPU-a,{process}" for process in (
+             "7,python,12000 MiB", "8,python,[N/A]", "7,python,12000 MiB", "8,python,11000 MiB")), each=2)],
+        {"mem_used_bytes": [None, 23000 * MIB], "processes": [
+            [{"pid": 7, "name": "python", "mem_used_bytes": 12000 * MIB},
+             {"pid": 8, "name": "python", **memory}]
+            for memory in ({}, {"mem_used_bytes": 11000 * MIB})
+        ]},
+    ),
+    "no times": Log(
+        ["power.draw [W], utilization.gpu [%]", "23.10 W, 0 %", "310.40 W, 98 %", "312.00 W, 99 %"],
+        {"at_ms": [0, 5000, 10_000], "every_ms": [5000] * 3},
+        options=f"--start {START.isoformat()} --interval 5s",
+    ),
+    "four ticks in each second": Log(
+        ["time,index,util", *at_s(*(f"0,{tick}" for tick in range(12)), each=4)],
+        {"at_ms": list(range(0, 3000, 250)), "gpu_util_pct": list(range(12)), "every_ms": [250] * 12},
+    ),
+    **{
+        f"four ticks in each minute, whose seconds a spreadsheet has cut off: {heading}": Log(
+            [heading, *(f"11/20/2026 10:0{tick // 4},0,{tick}" for tick in range(12))],
+            {"index": [0] * 12, "at_ms": list(range(0, 180_000, 15_000)), "every_ms": [15_000] * 12},
+            says="have the same time, each a whole minute",
+        )
+        for heading in ("time,index,util", "time,place,util")
+    },
+    **{
+        f"two unnamed GPUs in each minute: {time}": Log(
+            ["time,util", *(f"{time.format(tick, 60 * tick)},{gpu}" for tick in range(3) for gpu in (1, 2))],
+            {"index": [0, 1] * 3, "every_ms": [60_000] * 6}, says="dealt out to 2 GPUs", hides="whole minute",
+        )
+        for time in ("2026-11-20 10:0{}:00", "1795168{1:03}")
+    },
+    **{
+        f"an epoch since 1970 beside what is no moment: {names}": Log(
+            [f"{names},index,util", *(f"{cells.format(1795168800 + at, at)},0,5" for at in range(3))],
+            {"at_ms": [0, 1000, 2000]},
+        )
+        for names, cells in (
+            ("epoch,elapsed", "{},{}"), ("runtime,epoch", "{1},{0}"), ("epoch,time", "{},10:00:0{}"),
+        )
+    },
+    "a list of a GPU that is named": Log(
+        [f'{{"ts": 179516880{at}, "gpu": 3, "util": 9, "gpu_fans": [{{"temp": 30}}]}}' for at in (0, 1)],
+        {"index": [3, 3], "gpu_util_pct": [9, 9]}, says="not used: gpu_fans",
+    ),
+    "a tick in each minute": Log(
+        ["time,index,util", *(f"11/20/2026 10:0{tick},0,{tick}" for tick in range(3))],
+        {"at_ms": [0, 60_000, 120_000], "every_ms": [60_000] * 3}, hides="whole minute",
+    ),
+    "a column that tells rows of no named GPU apart": Log(
+        ["time,rank,util", *at_s(*(f"{rank},5" for _ in range(9) for rank in (0, 1)), each=2)], {},
+        says="rows of one moment have another rank, which is not used: if it tells the GPU, give --columns "
+        "index=rank, and if it is the machine, node=rank",
+    ),
+    "two machines": Log(TWO_NODES, {"node": ["a", "b"], "gpu_util_pct": [5, 6]}, hides="machines"),
+    "two machines made one": Log(
+        TWO_NODES, {"node": ["c"] * 2}, says="names 2 machines (a, b), which --node makes one",
+        options="--node c",
+    ),
+    "a night in which clocks go back": Log(
+        NIGHT, {"at_ms": [NIGHT_MS + 1000 * at for at in range(4)]}, hides="goes back",
+        options="--zone Europe/Berlin",
+    ),
+    "that night without a zone": Log(NIGHT, {}, says="the time goes back by an hour at 2026/10/25 02:00:00"),
+    "that night with a row an hour of two GPUs": Log(
+        ["timestamp,index,util", *(f"2026/10/25 0{hour}:00:00,{gpu},{10 * row}"
+                                   for row, hour in enumerate((0, 1, 2, 2, 3, 4)) for gpu in (0, 1))],
+        {"at_ms": [NIGHT_MS + 2000 + 3_600_000 * (row - 3) for row in range(6) for _ in (0, 1)],
+         "gpu_util_pct": [10 * row for row in range(6) for _ in (0, 1)]},
+        options="--zone Europe/Berlin",
+    ),
+    "points between commas are before decimals": Log(
+        [HEADING, *(f"2026/11/20 10:00:0{at}.000,0,50.125,1.234,300.125" for at in range(3))],
+        {"power_w": [300.125] * 3},
+    ),
+    "the first line tells the decimal mark of all": Log(
+        [SEMICOLONS, "2026/11/20 10:00:00.000;0;50;1.234;300,5", "2026/11/20 10:00:01.000;0;50;1.234;300"],
+        {"mem_used_bytes": [1234 * MIB] * 2},
+    ),
+    "the last line tells the decimal mark of all": Log(
+        [SEMICOLONS, "2026/11/20 10:00:00.000;0;50;1.234;300", "2026/11/20 10:00:01.000;0;50;1.234;300,5"],
+        {"mem_used_bytes": [1234 * MIB] * 2},
+    ),
+    "what may be a thousand between tabs": Log(TABS, {"power_w": [1.234]}, says="--decimal"),
+    "a decimal between tabs": Log(
+        [*TABS, "1605188892\t0\t1.5"], {"power_w": [1.234, 1.5]}, hides="--decimal"
+    ),
+    "a thousand between tabs": Log(TABS, {"power_w": [1234]}, options="--decimal comma"),
+    "a pause is no half of a tick": Log(
+        [HEADING, *(smi_line(at_ms, 0, 50) for at_ms in (0, 1000, 300_000))], {"every_ms": [1000] * 3},
+    ),
+    "two programs that write into one log": Log(
+        [HEADING, *TWO_PROGRAMS], {"every_ms": [1000] * 40},
+        says="n: in each tick there are 2 rows of gpu-0, gpu-1, as where several programs write into one",
+    ),
+    "more memory than there is": Log(
+        ["timestamp, index, util, memory.used [MiB], memory.total [MiB]",
+         *at_s("0, 5, 90000, 80000", "0, 5, 0, 0", "0, 5, 80000, 80000")],
+        {"mem_used_bytes": [None, None, 80000 * MIB], "mem_total_bytes": [80000 * MIB, None, 80000 * MIB]},
+        says="more memory was in use than there is, or there was none, 2 times",
+    ),
+    "zeros of activity that power contradicts": Log(
+        [ACTIVE, *at_s(*(f"0,{watts},700,{pct},{pct},{pct}" for watts, pct in (
+            (90, 0), (600, 0), (90, 0), (300, 0), (500, 12), (90, 0))))],
+        {"tensor_active_pct": [0, None, None, None, 12, 0]},
+    ),
+    "the newest row first": Log(
+        [HEADING, *(f"{smi_line(15_000 * at, gpu, 50)}," for at in range(9, 0, -1) for gpu in (1, 0))],
+        {"at_ms": [15_000 * at for at in range(1, 10) for _ in (0, 1)], "every_ms": [15_000] * 18},
+        says="n: a tick each 15 s",
+    ),
+    **{
+        f"one GPU under two spellings of its {name}; a unit without a value is no value": Log(
+            [f"timestamp, {name}, mem_util [%], util",
+             *at_s(f"{first}, %, 50", f"{second}, %, 51", f"{first}, %, 52")],
+            {"uuid": [first] * 3, "index": [0] * 3, "gpu_util_pct": [50, 51, 52],
+             "mem_copy_util_pct": [None] * 3},
+        )
+        for name, first, second in (
+            ("uuid", UUID, UUID_UPPER), ("gpu", UUID, UUID_UPPER.replace("GPU", "gpu")),
+            ("pci.bus_id", "00000000:0A:00.0", "0000:0a:00.0"),
+        )
+    },
+    "a row of all GPUs": Log(
+        ["time,gpu,util", *each_s(range(3), "0,50", "1,50", "all,50", "AVG,50")],
+        {"uuid": ["gpu-0", "gpu-1"] * 3}, says="n.csv:4: is of no GPU, but of several: gpu is all",
+    ),
+    "GPUs told by their model": Log(
+        ["time,gpu,util", *each_s(range(9), "NVIDIA H200 NVL,10", "NVIDIA H200 NVL,11")],
+        {"index": [0, 1] * 9, "model": ["NVIDIA H200 NVL"] * 18, "gpu_util_pct": [10, 11] * 9},
+        says="n: no column says which GPU: rows of one moment are dealt out to 2 GPUs",
+    ),
+    "a number behind the model, and a tick that each misses": Log(
+        ["time,gpu,util",
+         *(f"2026-11-20 10:00:0{at},Tesla V100{MODELS[gpu]},{gpu}" for at, gpu in ALL_BUT_ONE)],
+        {"uuid": [f"Tesla V100{MODELS[gpu]}" for _, gpu in ALL_BUT_ONE],
+         "gpu_util_pct": [gpu for _, gpu in ALL_BUT_ONE]},
+    ),
+    **{
+        f"a card that is a model beside {column}": Log(
+            [f"time,card,{column},util", *each_s(range(9), "A100,0,10", "A100,1,11")],
+            {"index": [0, 1] * 9, "gpu_util_pct": [10, 11] * 9},
+        )
+        for column in ("gpu", "index", "gpu_id")
+    },
+    **{
+        f"machines by {column}: {names[0]}": Log(
+            [f"time,{column},gpu,util", *each_s(range(3), *(f"{name},0,5" for name in names))],
+            {"node": list(nodes) * 3},
+        )
+        for column, names, nodes in (
+            ("server", ("10.0.0.1:9400", "10.0.0.2:9400"), ("10.0.0.1-9400", "10.0.0.2-9400")),
+            ("server", ("Server 1", "Server 2"), ("Server-1", "Server-2")),
+            ("server", ("DGX A100 (8x)", "fe80::1"), ("DGX-A100-8x", "fe80-1")),
+            *((column, ("10.0.0.1", "10.0.0.2"), ("10.0.0.1", "10.0.0.2"))
+              for column in ("machine", "server", "host_ip")),
+        )
+    },
+    "the energy of a row each five minutes": Log(
+        ["time,index,energy,power",
+         *(f"{START_MS / 1000 + 300.1 * at:.1f},0,{3e5 * 300.1 * at:.0f},300" for at in range(10))],
+        {"energy_j": [None] * 10}, says="mJ fits, so give --columns energy=NAME[mJ]",
+    ),
+    "a counter of a tenth of a kWh, which seldom grows": Log(
+        ["time,index,energy [kWh],power",
+         *at_s(*(f"0,{1.1 + 0.1 * (at > 10):.1f},300" for at in range(20)))], {},
+        says="energy stood still", hides="in another unit",
+    ),
+    "a counter that grows while no power is told": Log(
+        ["time,index,energy [J],power",
+         *(f"{START_MS / 1000 + at},0,{at // 10 * 3000},{300 if at % 10 == 5 else 'N/A'}"
+           for at in range(120))],
+        {"energy_j": [None if at % 10 == 5 else at // 10 * 3000 for at in range(120)]},
+        hides="in another unit",
+    ),
+    "a uuid of each row is of a GPU": Log(
+        ["time,uuid,util", *(f"{START_MS / 1000 + 10 * at},{uuid},50" for at, uuid in enumerate(UUIDS))],
+        {"uuid": UUIDS},
+    ),
+    "a list of GPUs beside hosts": Log(
+        {**AT, "gpus": [{"util": 10}], "b": {"gpus": [{"util": 90}]}},
+        {"node": ["gpus", "b.gpus"], "gpu_util_pct": [10, 90]},
+    ),
+    "one figure beside lists of GPUs is of none of them": Log(
+        {**AT, "power_draw": [50, 60], "gpu_util": 75, "memory_total": 24576},
+        {"power_w": [50, 60], "mem_total_bytes": [24 * GIB] * 2, "gpu_util_pct": [None, None]},
+    ),
+    "lists of figures beside a list of times": Log(
+        {"run": "a", "time": [START_MS / 1000 + at for at in range(3)], "gpu_util": [10, 20, 30]},
+        {"at_ms": [0, 1000, 2000], "gpu_util_pct": [10, 20, 30]},
+    ),
+    **{
+        f"hosts that JSON nests: {name}": Log(
+            content, {"node": ["a", "b"], "gpu_util_pct": [10, 90], "model": [None, None]}
+        )
+        for name, content in {
+            "lists under names": {**AT, "a": {"gpus": [{"util": 10}]}, "b": {"gpus": [{"util": 90}]}},
+            "lists deep under names": {
+                **AT, "racks": {"r1": {"a": {"gpus": [{"util": 10}]}, "b": {"gpus": [{"util": 90}]}}}},
+            "GPUs by number": {**AT, "a": {"gpus": {"0": {"util": 10}}}, "b": {"gpus": {"0": {"util": 90}}}},
+            "hosts by name": {**AT, "hosts": {"a": {"gpu0": {"util": 10}}, "b": {"gpu0": {"util": 90}}}},
+            "a list of nodes": {**AT, "nodes": [{"name": "a", "gpus": [{"util": 10}]},
+                                                 {"name": "b", "gpus": [{"util": 90}]}]},
+            "workers that say it": {**AT, "workers": {"0": {"hostname": "a", "gpu_util": 10},
+                                                       "1": {"hostname": "b", "gpu_util": 90}}},
+            "rows by host": {"a": [{**AT, "util": 10, "index": 0}], "b": [{**AT, "util": 90, "index": 0}]},
+        }.items()
+    },
+    **{
+        f"GPUs of one object: {name}": Log(content, {"index": [0, 1], "gpu_util_pct": [10, 90], "at_ms": [0,
+                                                                                                          0]})
+        for name, content in {
+            "figures in lists": {**AT, "gpu_util": [10, 90], "gpu_mem_used_mb": [1, 2], "loss": 0.5},
+            "figures in lists beside numbers": {**AT, "index": [0, 1], "gpu_util": [10, 90]},
+            "a list of another name": {**AT, "gpu_stats": [{"gpu_id": 0, "util": 10}, {"gpu_id": 1,
+                                                                                       "util": 90}]},
+            "lists that tell less": {
+                **AT, "gpuProcesses": [{"gpu": 0, "pid": 7, "gpu_memory": 5, "util": 1, "power": 2}],
+                "gpuStats": [{"free_mb": 1, "util": 10}, {"free_mb": 1, "util": 90}],
+                "per_gpu_limits": [{"free_mb": 1, "is_free": True}, {"free_mb": 1}],
+                "gpu_history": [{"util": 1, "power": 2}, {"util": 3, "power": 4}]},
+            "rows by number": {"0": [{**AT, "util": 10}], "1": [{**AT, "util": 90}]},
+            "devices by number": {**AT, "devices": {"device_0": {"util": 10}, "device_1": {"util": 90}}},
+            "names that are numbers": {**AT, "0": {"util": 10}, "1": {"util": 90}},
+            "cards": {**AT, "card0": {"GPU use (%)": "10"}, "card1": {"GPU use (%)": "90"}},
+        }.items()
+    },
+    "a row of JSON of another length is a wrong line": Log(
+        ['[["time", "gpu", "util"], [1764403200, 0, 5], [1764403201, 0]]'], {"gpu_util_pct": [5]},
+        says="left out: 1 wrong line",
+    ),
+    "what a node does beside its GPUs": Log(
+        {**AT, "node": {"cpu": {"util": 3}, "mem": {"used": 5}}, "gpus": [{"util": 10}]}, {"node": ["all"]},
+    ),
+    "NUMA nodes are no hosts": Log(
+        {**AT, "nodes": [{"id": 0, "cpus": 8}, {"id": 1, "cpus": 8}], "gpus": [{"util": 10}]},
+        {"node": ["all"]},
+    ),
+    "GPUs of two makers are of one host": Log(
+        {**AT, "nvidia": {"gpus": [{"uuid": "a", "util": 1}]}, "amd": {"gpus": [{"uuid": "b", "util": 9}]}},
+        {"node": ["all", "all"]},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("log", LOGS.values(), ids=LOGS)
+def test_a_log_becomes_samples_and_remarks(
+    log: Log, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = rows_of(imported(tmp_path, log.content, *log.options.split()))
+    assert {name: [row.get(name) for row in rows] for name in log.figures} == log.figures
+    errors = capsys.readouterr().err
+    assert log.says in errors
+    assert log.hides is None or log.hides not in errors
+
+
 WHOLE = "".join(f"{line}\n" for line in [HEADING, smi_line(0, 0, 5), smi_line(1000, 0, 6)])
 
 
@@ -246,51 +593,6 @@ def test_a_line_that_is_cut_off_has_what_is_before_the_cut(
             assert "has no unit, and those before it in power.draw [W] have: it was cut off" in output_text
         else:
             assert "left out: 1 wrong line" in output_text
-
-
-def test_a_row_of_an_unknown_gpu_invents_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    heading = "timestamp, index, uuid, utilization.gpu [%]\n"
-    rows = [("0, GPU-a, 90 %", "1, GPU-b, 80 %"), ("0, GPU-a, 91 %", "1, [Unknown Error], [Unknown Error]"),
-            ("0, GPU-a, 92 %", "[N/A], [Unknown Error], ERR!"),
-            ("0, GPU-a, 93 %", "[N/A], GPU-b, 81 %")]  # fmt: skip
-    lines = [f"2026/11/20 10:00:0{at}.000, {gpu}\n" for at, gpus in enumerate(rows) for gpu in gpus]
-    samples = imported(tmp_path, heading + "".join(lines))
-    assert [[(gpu["uuid"], gpu.get("gpu_util_pct")) for gpu in sample["gpus"]] for sample in samples] == [
-        [("GPU-a", 90), ("GPU-b", 80)], [("GPU-a", 91), ("GPU-b", None)], [("GPU-a", 92)],
-        [("GPU-a", 93), ("GPU-b", 81)],
-    ]  # fmt: skip
-    assert "n.csv:7: is of no known GPU: index '[N/A]', uuid '[Unknown Error]'" in capsys.readouterr().err
-
-
-def test_a_uuid_that_comes_late_is_of_the_same_gpu(tmp_path: Path) -> None:
-    heading = "timestamp, index, uuid, utilization.gpu [%]\n"
-    lines = ["2026/11/20 10:00:00.000, 3, [Unknown Error], 5 %\n", "2026/11/20 10:00:01.000, 3, GPU-d, 6 %\n"]
-    samples = imported(tmp_path, heading + "".join(lines))
-    assert [sample["gpus"][0]["uuid"] for sample in samples] == ["GPU-d", "GPU-d"]
-
-
-def test_rows_without_an_index_are_dealt_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    lines = ["timestamp, power.draw [W]\n"]
-    for second in range(6):
-        gpus = range(3) if second != 3 else range(2)  # whose row is missing is not known
-        lines += [f"2026/11/20 10:00:0{second}.10{gpu}, {100 * (gpu + 1) + second} W\n" for gpu in gpus]
-    samples = imported(tmp_path, "".join(lines[:-1]))  # and the last moment is cut off after two rows
-    powers = [[gpu["power_w"] for gpu in sample["gpus"]] for sample in samples]
-    assert powers == [[100 + at, 200 + at, 300 + at] for at in (0, 1, 2, 4)] + [[105, 205]]
-    output = capsys.readouterr().err
-    assert "n: no column says which GPU: rows of one moment are dealt out to 3 GPUs" in output
-    assert "left out: 2 lines of moments that have not a line of each GPU" in output
-
-
-def test_values_out_of_range_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    lines = [HEADING, smi_line(0, 0, 5), smi_line(1000, 0, 187431), smi_line(2000, 0, 4294967295)]
-    samples = imported(tmp_path, lines)
-    assert [sample["gpus"][0].get("gpu_util_pct") for sample in samples] == [5, None, None]
-    assert all("mem_used_bytes" in sample["gpus"][0] for sample in samples)
-    assert (
-        "utilization.gpu [%]: 2 values that no GPU has, such as 187431 %: left absent"
-        in capsys.readouterr().err
-    )
 
 
 SHARES = [
@@ -347,97 +649,6 @@ def test_a_share_of_the_memory_in_use_is_no_utilization_of_it(
     assert [gpu["mem_used_bytes"] >> 30 for gpu in gpus] == [10, 20]
 
 
-@pytest.mark.parametrize(("heading", "indexes"), [("load,memoryUtil", [2, 3]), ("util,mem_used", [0])])
-def test_the_id_of_gputil_is_the_number_of_the_gpu(heading: str, indexes: list[int], tmp_path: Path) -> None:
-    """In other logs it is the row's as often."""
-    lines = [f"2026-11-20 10:00:00,{at},0.5,0.25\n" for at in (2, 3)]
-    samples = imported(tmp_path, "".join([f"timestamp,id,{heading}\n", *lines[: len(indexes)]]))
-    assert [[gpu["index"] for gpu in sample["gpus"]] for sample in samples] == [indexes]
-
-
-def test_a_share_of_the_memory_tells_what_is_used(tmp_path: Path) -> None:
-    lines = ["timestamp,load,memoryUtil,memoryTotal\n", "2026-11-20 10:00:00,0.5,0.25,40960.0\n"]
-    ((gpu,),) = [sample["gpus"] for sample in imported(tmp_path, "".join(lines))]
-    assert (gpu["gpu_util_pct"], gpu["mem_used_bytes"]) == (50, 10 << 30)
-
-
-def test_a_counter_that_stands_still_under_load_is_absent(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    energies = [(100, 80), (180, 80), (180, 80), (180, 80), (420, 80), (420, 0)]
-    lines = [f"2026-11-20 10:00:0{at},0,{energy},{power}\n" for at, (energy, power) in enumerate(energies)]
-    samples = imported(tmp_path, "".join(["time,index,energy_j,power_w\n", *lines]))
-    assert [sample["gpus"][0].get("energy_j") for sample in samples] == [100, 180, None, None, 420, 420]
-    assert "energy stood still 2 times while power was drawn" in capsys.readouterr().err
-
-
-def test_processes_are_of_their_gpu(tmp_path: Path) -> None:
-    heading = "timestamp, gpu_name, gpu_bus_id, gpu_uuid, pid, process_name, used_gpu_memory [MiB]\n"
-    lines = [
-        f"2026/11/20 10:00:0{second}.12{row}, NVIDIA A30, 0:01:00.0, GPU-a, {pid}, python, {memory}\n"
-        for second in range(2)
-        for row, (pid, memory) in enumerate([(7, "12000 MiB"), (8, "11000 MiB" if second else "[N/A]")])
-    ]
-    samples = imported(tmp_path, heading + "".join(lines))
-    gpus = [gpu for sample in samples for gpu in sample["gpus"]]
-    assert [[process["pid"] for process in gpu["processes"]] for gpu in gpus] == [[7, 8], [7, 8]]
-    assert [gpu.get("mem_used_bytes") for gpu in gpus] == [
-        None,
-        23000 * 1024 * 1024,
-    ]  # a sum of what is known
-
-
-def test_a_log_without_times_begins_where_it_is_told(tmp_path: Path) -> None:
-    content = "power.draw [W], utilization.gpu [%]\n23.10 W, 0 %\n310.40 W, 98 %\n312.00 W, 99 %\n"
-    samples = imported(tmp_path, content, "--start", START.isoformat(), "--interval", "5s")
-    assert [(sample["ts_ms"] - START_MS, sample["interval_ms"]) for sample in samples] == [
-        (0, 5000), (5000, 5000), (10_000, 5000)
-    ]  # fmt: skip
-
-
-def test_ticks_of_one_second_are_spread_over_it(tmp_path: Path) -> None:
-    lines = [f"2026-11-20 10:00:0{tick // 4},0,{tick}\n" for tick in range(12)]
-    samples = imported(tmp_path, "".join(["time,index,util\n", *lines]))
-    assert [sample["ts_ms"] - START_MS for sample in samples] == list(range(0, 3000, 250))
-    assert [sample["gpus"][0]["gpu_util_pct"] for sample in samples] == list(range(12))
-    assert samples[0]["interval_ms"] in range(240, 285)
-
-
-def test_a_log_of_several_nodes_keeps_them_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    content = "time,hostname,index,util\n" + "".join(
-        f"2026-11-20 10:00:00,{node},0,{util}\n" for node, util in (("a", 5), ("b", 6))
-    )
-    assert sorted(sample["node"] for sample in imported(tmp_path, content)) == ["a", "b"]
-    assert "machines" not in capsys.readouterr().err
-    assert {sample["node"] for sample in imported(tmp_path, content, "--node", "c")} == {"c"}
-    assert "names 2 machines (a, b), which --node makes one" in capsys.readouterr().err
-
-
-def test_a_night_in_which_clocks_go_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before = datetime(2026, 10, 25, 0, 59, 58, tzinfo=UTC)
-    moments = [(before + timedelta(seconds=second)) for second in range(5)]
-    local = [moment.astimezone(ZoneInfo("Europe/Berlin")) for moment in moments]
-    content = "timestamp,index,util\n" + "".join(f"{moment:%Y/%m/%d %H:%M:%S},0,5\n" for moment in local)
-    samples = imported(tmp_path, content, "--zone", "Europe/Berlin")
-    assert [sample["ts_ms"] for sample in samples] == [round(1000 * moment.timestamp()) for moment in moments]
-    assert "goes back" not in capsys.readouterr().err
-    imported(tmp_path, content)
-    assert "the time goes back by an hour at 2026/10/25 02:00:00" in capsys.readouterr().err
-
-
-def test_a_log_of_each_hour_and_of_two_gpus_over_that_night(tmp_path: Path) -> None:
-    moments = [datetime(2026, 10, 24, 22, 0, tzinfo=UTC) + timedelta(hours=hour) for hour in range(6)]
-    content = "timestamp,index,util\n" + "".join(
-        f"{moment.astimezone(ZoneInfo('Europe/Berlin')):%Y/%m/%d %H:%M:%S},{gpu},{10 * hour}\n"
-        for hour, moment in enumerate(moments)
-        for gpu in (0, 1)
-    )
-    samples = imported(tmp_path, content, "--zone", "Europe/Berlin")
-    assert [sample["ts_ms"] for sample in samples] == [round(1000 * moment.timestamp()) for moment in moments]
-    for hour, sample in enumerate(samples):
-        assert [gpu["gpu_util_pct"] for gpu in sample["gpus"]] == [10 * hour] * 2
-
-
 LINES = [HEADING, smi_line(0, 0, 5)]
 FAILED = "has no line that can be read; the first: a:1: is a failure of nvidia-smi, and no measurement:"
 NO_DRIVER = (
@@ -447,47 +658,73 @@ NO_DRIVER = (
 MISMATCH = "Failed to initialize NVML: Driver/library version mismatch"
 LIBRARY = "NVML library version: 535.161"
 REFUSED = {
-    "no line of the format": (["nvidia-smi", "a"], ["hello"], 1, "a:1: comes before a heading"),
-    "an empty file": (["nvidia-smi", "a"], [], 1, "a has no lines: it is empty"),
-    "a file that is not there": (["nvidia-smi", "b"], LINES, 1, "b: No such file"),
-    "no start": (["dcgm-dmon", "a"], LINES, 2, "give --start"),
-    "no GPU": (["nvidia-smi", "a"], ["No devices were found"], 1, f"a {FAILED} 'No devices were found'"),
-    "no driver": (["nvidia-smi", "a"], [NO_DRIVER, ""], 1, f'a {FAILED} "{NO_DRIVER}"'),
-    "another driver": (["nvidia-smi", "a"], [MISMATCH, LIBRARY], 1, f"a {FAILED} {MISMATCH!r}"),
-    "no program": (["nvidia-smi", "a"], ["sh: 1: nvidia-smi: not found"], 1, f"{FAILED} 'sh: 1: nv"),
-    "a failure of each second": (["nvidia-smi", "a"], [HEADING, "No devices were found"], 1,
+    "no line of the format": ("nvidia-smi a", ["hello"], 1, "a:1: comes before a heading"),
+    "an empty file": ("nvidia-smi a", [], 1, "a has no lines: it is empty"),
+    "a file that is not there": ("nvidia-smi b", LINES, 1, "b: No such file"),
+    "no start": ("dcgm-dmon a", LINES, 2, "give --start"),
+    "no GPU": ("nvidia-smi a", ["No devices were found"], 1, f"a {FAILED} 'No devices were found'"),
+    "no driver": ("nvidia-smi a", [NO_DRIVER, ""], 1, f'a {FAILED} "{NO_DRIVER}"'),
+    "another driver": ("nvidia-smi a", [MISMATCH, LIBRARY], 1, f"a {FAILED} {MISMATCH!r}"),
+    "no such field": ("nvidia-smi a", ['Field "gpu.util" is not a valid field to query.', ""], 1,
+                      f"a {FAILED} 'Field \"gpu.util\" is not a valid field to query.'"),
+    "no program": ("nvidia-smi a", ["sh: 1: nvidia-smi: not found"], 1, f"{FAILED} 'sh: 1: nv"),
+    "a failure of each second": ("nvidia-smi a", [HEADING, "No devices were found"], 1,
                                  "a:2: is a failure of nvidia-smi, and no measurement"),
-    "a wrong start": (["dcgm-dmon", "a", "--start", "noon"], LINES, 2, "--start 'noon'"),
-    "a start of supercloud": (["supercloud", "a", "--start", "2026-11-20"], LINES, 2,
+    "a wrong start": ("dcgm-dmon a --start noon", LINES, 2, "--start 'noon'"),
+    "a start of supercloud": ("supercloud a --start 2026-11-20", LINES, 2,
                               "--start is for nvidia-smi and dcgm-dmon only"),
-    "no column that is known": (["nvidia-smi", "a"], ["step,loss", "1,2"], 1, "known of step, loss: say"),
-    "nothing measured": (["nvidia-smi", "a"], ["timestamp,foo,bar", "2026-11-20 10:00:00,1,2"], 1,
+    "no column that is known": ("nvidia-smi a", ["step,loss", "1,2"], 1, "known of step, loss: say"),
+    "nothing measured": ("nvidia-smi a", ["timestamp,foo,bar", "2026-11-20 10:00:00,1,2"], 1,
                          "a: not one figure of a GPU in 1 lines; its columns are timestamp, foo, bar: say"),
-    "known, never measured": (["nvidia-smi", "a"], [HEADING, "2026/11/20 10:00:00, 0, [N/A], N/A, ERR!"], 1,
+    "known, never measured": ("nvidia-smi a", [HEADING, "2026/11/20 10:00:00, 0, [N/A], N/A, ERR!"], 1,
                               "in 1 lines: utilization.gpu [%], memory.used [MiB], power.draw [W] have no"),
-    "no heading": (["nvidia-smi", "a"], LINES[1:], 1, "for a log that has none, give --columns"),
-    "a mapping to nothing": (["nvidia-smi", "a", "--columns", "util=lod"], LINES, 1,
+    **{
+        f"nothing measured, {name}": ("nvidia-smi a", [heading, f"2026-03-04T10:00:00Z,{cells}"], 1, mend)
+        for name, heading, cells, mend in (
+            ("an answer of Prometheus", 'Time,"DCGM_FI_DEV_GPU_UTIL{gpu=""0"", UUID=""GPU-1""}"', "5",
+             "which dutycycle record --from-prometheus reads from there"),
+            ("a row of each field", "_time,_field,_value", "gpu_util,5",
+             "give each figure a column, as a pivot table has it"),
+            ("other names", "timestamp,foo", "5",
+             "say which is which: --columns util=NAME,mem_used=NAME[MiB],power=NAME"),
+        )
+    },
+    "a number of the row": (
+        "nvidia-smi a", ["index,time,util", *(f"{at},{START_MS / 1000 + at},50" for at in range(30))], 1,
+        "each of its 30 rows is of another GPU, so its column of the GPU's number counts rows",
+    ),
+    "values of JSON without names": (
+        "nvidia-smi a", ["[[1764403200, 0, 50], [1764403201, 0, 51]]"], 1,
+        "is no object of JSON, and so its values have no names: [[1764"),
+    "many names": ("nvidia-smi a", [orjson.dumps({f"x{at}": at for at in range(500)}).decode()], 1,
+                   "x19, and 480 more"),
+    "a heading alone": ("nvidia-smi a", [HEADING], 1, "and no line of values"),
+    "a frame alone": ("nvidia-smi a", ["+---+---+", "|---|---|"], 1, "has no line of this format"),
+    "a table of another program": ("nvidia-smi a", ["| time | util |", "|---|---|"], 1,
+                                   "a:1: is of a table of another program: take the bars"),
+    "no heading": ("nvidia-smi a", LINES[1:], 1, "for a log that has none, give --columns"),
+    "a mapping to nothing": ("nvidia-smi a --columns util=lod", LINES, 1,
                              "--columns util=lod: no such column: there are timestamp, index"),
-    "a mapping without a key": (["nvidia-smi", "a", "--columns", "a=b"], LINES, 2, "'a' is no key"),
-    "no time and no start": (["nvidia-smi", "a"], ["power.draw [W]", "5 W"], 1, "or give --start"),
-    "a flag of another format": (["supercloud", "a", "--zone", "UTC"], LINES, 2, "--zone is for nvidia-smi"),
-    "two of a name": (["nvidia-smi", "a", "./a"], LINES, 2, "several files are named a"),
-    "two of dmon": (["dcgm-dmon", "a", "./a", "--node", "n"], LINES, 2, "one by one"),
-    "a node that is no name": (["nvidia-smi", "a", "--node", "a b"], LINES, 2, "'a b' cannot name a node"),
-    "a job that is no name": (["nvidia-smi", "a", "--job", "a/b"], LINES, 2, "--job 'a/b'"),
-    "columns without a time": (["nvidia-smi", "a", "--columns", "index"], LINES, 2, "--columns: no column"),
+    "a mapping without a key": ("nvidia-smi a --columns a=b", LINES, 2, "'a' is no key"),
+    "no time and no start": ("nvidia-smi a", ["power.draw [W]", "5 W"], 1, "or give --start"),
+    "a flag of another format": ("supercloud a --zone UTC", LINES, 2, "--zone is for nvidia-smi"),
+    "two of a name": ("nvidia-smi a ./a", LINES, 2, "several files are named a"),
+    "two of dmon": ("dcgm-dmon a ./a --node n", LINES, 2, "one by one"),
+    "a node that is no name": ("nvidia-smi a --node 'a b'", LINES, 2, "'a b' cannot name a node"),
+    "a job that is no name": ("nvidia-smi a --job a/b", LINES, 2, "--job 'a/b'"),
+    "columns without a time": ("nvidia-smi a --columns index", LINES, 2, "--columns: no column"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("words", "lines", "status", "reason"), REFUSED.values(), ids=REFUSED.keys())
 def test_what_cannot_be_imported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-    words: list[str], lines: list[str], status: int, reason: str,
+    words: str, lines: list[str], status: int, reason: str,
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     write(Path("a"), lines)
     try:
-        found = main(["import", *words, "--out", "t.jsonl"])
+        found = main(["import", *shlex.split(words), "--out", "t.jsonl"])
     except SystemExit as error:  # argparse
         found = int(error.code or 0)
     assert found == status
@@ -495,14 +732,10 @@ def test_what_cannot_be_imported(
     assert not Path("t.jsonl").exists()
 
 
-SEMICOLONS = "timestamp;index;utilization.gpu [%];memory.used [MiB];power.draw [W]"
-
-
-def _cells(path: Path, cells: str, *, heading: str = SEMICOLONS) -> str:
-    """Write a log of three lines with these cells."""
+def cells_of(cells: str, heading: str = SEMICOLONS) -> list[str]:
+    """Give the lines of a log with three rows of these cells."""
     mark = ";" if ";" in heading else ","
-    moments = [f"2026/11/20 10:00:0{second}.000" for second in range(3)]
-    return write(path, [heading, *(mark.join((moment, "0", cells)) for moment in moments)])
+    return [heading, *(f"2026/11/20 10:00:0{second}.000{mark}0{mark}{cells}" for second in range(3))]
 
 
 @pytest.mark.parametrize(
@@ -524,21 +757,9 @@ def _cells(path: Path, cells: str, *, heading: str = SEMICOLONS) -> str:
 def test_thousands_are_parted_as_the_file_does_it(
     tmp_path: Path, cells: str, mib: float, power_w: float
 ) -> None:
-    log, out = _cells(tmp_path / "gpu-a.csv", cells), tmp_path / "t.jsonl"
-    assert main(["import", "nvidia-smi", log, "--out", str(out)]) == 0
-    gpus = [record["gpus"][0] for record in records(out)]
+    gpus = rows_of(imported(tmp_path, cells_of(cells)))
     assert [gpu["mem_used_bytes"] for gpu in gpus] == [round(mib * 1024**2)] * 3
     assert [gpu["power_w"] for gpu in gpus] == [power_w] * 3
-
-
-@pytest.mark.parametrize("at", ["first", "last"])
-def test_one_line_tells_the_decimal_mark_of_all(tmp_path: Path, at: str) -> None:
-    log, out = tmp_path / "gpu-a.csv", tmp_path / "t.jsonl"
-    lines = [f"2026/11/20 10:00:0{second}.000;0;50;1.234;300" for second in range(3)]
-    telling = "2026/11/20 10:00:05.000;0;50;1.234;300,5"
-    write(log, [SEMICOLONS, *([telling, *lines] if at == "first" else [*lines, telling])])
-    assert main(["import", "nvidia-smi", str(log), "--out", str(out)]) == 0
-    assert {record["gpus"][0]["mem_used_bytes"] for record in records(out)} == {1234 * 1024**2}
 
 
 @pytest.mark.parametrize(
@@ -548,7 +769,7 @@ def test_one_line_tells_the_decimal_mark_of_all(tmp_path: Path, at: str) -> None
 def test_what_may_be_a_thousand_is_refused_until_it_is_said(
     heading: str, cells: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    log, out = _cells(tmp_path / "gpu-a.csv", cells, heading=heading), tmp_path / "t.jsonl"
+    log, out = write(tmp_path / "a.csv", cells_of(cells, heading)), tmp_path / "t.jsonl"
     command = ["import", "nvidia-smi", log, "--out", str(out)]
     assert main(command) == 1
     number = "1.234" if "1.234" in cells else "1,234"
@@ -562,109 +783,62 @@ def test_what_may_be_a_thousand_is_refused_until_it_is_said(
         assert used == round((1234 if mib else 1.234) * 1024**2)
 
 
-@pytest.mark.parametrize(
-    ("power_w", "says"), [("1.234", "1.234 and the like were not taken for 1234"), ("1.5", None)]
-)
-def test_what_may_be_a_thousand_between_tabs_is_told(
-    power_w: str, says: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    cells = f"timestamp\tindex\tpower [W]\n1605188891\t0\t1.234\n1605188892\t0\t{power_w}\n"
-    assert imported(tmp_path, cells)[0]["gpus"][0]["power_w"] == 1.234
-    assert ("--decimal" in capsys.readouterr().err) is (says is not None)
-    assert imported(tmp_path, cells, "--decimal", "comma")[0]["gpus"][0]["power_w"] == 1234
-
-
 @pytest.mark.parametrize(("mib", "used"), [("12,5", 12.5), ("1.234,5", 1234.5)])
 def test_a_pipe_gives_its_lines_once_and_is_read_as_a_file(mib: str, used: float, tmp_path: Path) -> None:
-    log, out = _cells(tmp_path / "gpu-a.csv", f"50;{mib};300"), tmp_path / "t.jsonl"
-    pipe = tmp_path / "pipe"
+    pipe, out = tmp_path / "pipe", tmp_path / "t.jsonl"
     os.mkfifo(pipe)
-    writer = threading.Thread(target=pipe.write_bytes, args=[Path(log).read_bytes()])
+    content = "".join(f"{line}\n" for line in cells_of(f"50;{mib};300"))
+    writer = threading.Thread(target=pipe.write_text, args=[content])
     writer.start()
     assert main(["import", "nvidia-smi", str(pipe), "--out", str(out)]) == 0
     writer.join()
     assert records(out)[0]["gpus"][0]["mem_used_bytes"] == round(used * 1024**2)
 
 
-def test_points_between_commas_are_before_decimals(tmp_path: Path) -> None:
-    log, out = _cells(tmp_path / "gpu-a.csv", "50.125,1.234,300.125", heading=HEADING), tmp_path / "t.jsonl"
-    assert main(["import", "nvidia-smi", log, "--out", str(out)]) == 0
-    assert records(out)[0]["gpus"][0]["power_w"] == 300.125
+def utils_at(seconds: Iterable[int], util: int = 50) -> list[str]:
+    return [f"2026/11/20 10:00:{second:02d}, 0, {util} %, 1000 MiB, 300 W" for second in seconds]
 
 
-def test_rows_that_two_files_have_count_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A log that was copied while it grew, and its copy: equal rows of one second in one file stay."""
+HEADING_2 = "timestamp, power.draw [W]"
+NAMELESS = ["timestamp, utilization.gpu [%], power.draw [W]", *each_s(range(30), "0 %,60 W")]
+TWO_FILES: dict[str, tuple[list[str], list[str], dict[str, list[Any]], str]] = {
+    "a log and its copy, which has grown, with equal rows of one second": (
+        [HEADING, *utils_at(at // 2 for at in range(40))],
+        [HEADING, *utils_at(at // 2 for at in range(20, 40)), *utils_at(range(20, 25), 70)],
+        {"gpu_util_pct": [50] * 40 + [70] * 5},
+        "45 nvml-samples from 65 lines; left out: 20 lines that another of the files has, too",
+    ),
+    "rows that both have are no shorter ticks": (
+        [HEADING, *utils_at((0, 1))],
+        [HEADING, *utils_at((1, 2))],
+        {"every_ms": [1000] * 3},
+        "",
+    ),
+    "equal rows of two GPUs, which they do not name": (
+        NAMELESS,
+        NAMELESS,
+        {"at_ms": [1000 * second for second in range(30) for _ in (0, 1)]},
+        "",
+    ),
+    "GPUs that neither names, and whose ticks drift apart": (
+        [HEADING_2, *(f"2026/11/20 10:00:{at:02d}.{100 + 7 * at:03d}, {100 + at} W" for at in range(20))],
+        [HEADING_2, *(f"2026/11/20 10:00:{at:02d}.{120 - 3 * at:03d}, {200 + at} W" for at in range(20))],
+        {"index": [0, 1] * 20, "power_w": [100 * gpu + at for at in range(20) for gpu in (1, 2)]},
+        "",
+    ),
+}
 
-    def row(second: int, util: int = 50) -> str:
-        return f"2026/11/20 10:00:{second:02d}, 0, {util} %, 1000 MiB, 300 W"
 
-    lines = [row(second) for second in range(20) for _ in range(2)]
-    first = write(tmp_path / "a.csv", [HEADING, *lines])
-    second = write(tmp_path / "b.csv", [HEADING, *lines[20:], *(row(second, 70) for second in range(20, 25))])
-    out = tmp_path / "t.jsonl"
-    assert main(["import", "nvidia-smi", first, second, "--node", "gpu-a", "--out", str(out)]) == 0
-    assert "45 nvml-samples from 65 lines; left out: 20 lines that another of the files has, too" in (
-        capsys.readouterr().err
-    )
-    assert [record["gpus"][0]["gpu_util_pct"] for record in records(out)] == [50] * 40 + [70] * 5
-
-
-def test_rows_that_two_files_have_are_no_shorter_ticks(tmp_path: Path) -> None:
-    rows = [smi_line(1000 * second, 0, 50) for second in range(3)]
-    first, second = (
-        write(tmp_path / "a.csv", [HEADING, *rows[:2]]),
-        write(tmp_path / "b.csv", [HEADING, *rows[1:]]),
-    )
-    out = tmp_path / "t.jsonl"
-    assert main(["import", "nvidia-smi", first, second, "--node", "gpu-a", "--out", str(out)]) == 0
-    assert [record["interval_ms"] for record in records(out)] == [1000] * 3
-
-
-def test_equal_rows_of_two_gpus_are_both_kept(tmp_path: Path) -> None:
-    """Two files of one machine, each of a GPU that its rows do not name."""
-    heading = "timestamp, utilization.gpu [%], power.draw [W]"
-    lines = [f"2026/11/20 10:00:{second:02d}.000, 0 %, 60 W" for second in range(30)]
-    files = [write(tmp_path / name, [heading, *lines]) for name in ("a.csv", "b.csv")]
-    out = tmp_path / "t.jsonl"
+@pytest.mark.parametrize(("first", "second", "figures", "says"), TWO_FILES.values(), ids=TWO_FILES)
+def test_two_files_of_one_machine(
+    first: list[str], second: list[str], figures: dict[str, list[Any]], says: str, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    files, out = [write(tmp_path / "a.csv", first), write(tmp_path / "b.csv", second)], tmp_path / "t.jsonl"
     assert main(["import", "nvidia-smi", *files, "--node", "gpu-a", "--out", str(out)]) == 0
-    assert [len(record["gpus"]) for record in records(out)] == [2] * 30
-
-
-def test_rows_of_two_programs_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Two machines that write into one log: each GPU has two rows in each tick, and these are no gap."""
-    lines = [f"2026/11/20 10:00:{second:02d}.{at}{gpu}0, {gpu}, {50 * at} %, 1000 MiB, 300 W\n"
-             for second in range(0, 20, 2) for at in (1, 2) for gpu in (0, 1)]  # fmt: skip
-    samples = imported(tmp_path, "".join([f"{HEADING}\n", *lines]))
-    assert {sample["interval_ms"] for sample in samples} == {1000}
-    assert (
-        "n: in each tick there are 2 rows of gpu-0, gpu-1, as where several programs write into one log"
-        in (capsys.readouterr().err)
-    )
-
-
-def test_more_memory_than_there_is_is_absent_and_counted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    cells = ["90000, 80000", "0, 0", "80000, 80000"]
-    lines = ["timestamp, index, util, memory.used [MiB], memory.total [MiB]"]
-    lines += [f"{1605188891 + second}, 0, 5, {memory}" for second, memory in enumerate(cells)]
-    samples = imported(tmp_path, lines)
-    gpus = [sample["gpus"][0] for sample in samples]
-    assert [(gpu.get("mem_used_bytes"), gpu.get("mem_total_bytes")) for gpu in gpus] == [
-        (None, 80000 * 1024**2), (None, None), (80000 * 1024**2, 80000 * 1024**2)
-    ]  # fmt: skip
-    assert "more memory was in use than there is, or there was none, 2 times" in capsys.readouterr().err
-
-
-def test_zeros_of_activity_that_power_contradicts_are_absent(tmp_path: Path) -> None:
-    heading = (
-        "timestamp, index, power.draw [W], enforced.power.limit [W], sm_active, tensor_active, dram_active"
-    )
-    figures = ((90, 0), (600, 0), (90, 0), (300, 0), (500, 12), (90, 0))
-    lines = [f"2026/11/20 10:00:0{at}.000, 0, {watts}, 700, {pct}, {pct}, {pct}"
-             for at, (watts, pct) in enumerate(figures)]  # fmt: skip
-    found = imported(tmp_path, "\n".join([heading, *lines, ""]))
-    assert [one["gpus"][0].get("tensor_active_pct") for one in found] == [0, None, None, None, 12, 0]
+    rows = rows_of(records(out))
+    assert {name: [row.get(name) for row in rows] for name in figures} == figures
+    assert says in capsys.readouterr().err
 
 
 def wandb_json(**more: Any) -> list[dict[str, Any]]:
@@ -706,33 +880,6 @@ def test_logs_of_json(
         for gpu in record["gpus"]:
             measured[gpu["index"]].append(gpu["gpu_util_pct"])
     assert measured == utils
-
-
-def test_a_log_that_begins_with_its_newest_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    lines = [smi_line(15_000 * at, gpu, 50) + "," for at in range(9, 0, -1) for gpu in (1, 0)]
-    samples = imported(tmp_path, [HEADING, *lines])
-    assert "n: a tick each 15 s" in capsys.readouterr().err
-    assert [record["interval_ms"] for record in samples] == [15_000] * 9
-
-
-@pytest.mark.parametrize(
-    ("name", "written"),
-    [
-        ("uuid", ["GPU-0a1b2c3d-0000-0000-0000-00000000000f", "GPU-0A1B2C3D-0000-0000-0000-00000000000F"]),
-        ("gpu", ["GPU-0a1b2c3d-0000-0000-0000-00000000000f", "gpu-0A1B2C3D-0000-0000-0000-00000000000f"]),
-        ("pci.bus_id", ["00000000:0A:00.0", "0000:0a:00.0"]),
-    ],
-)
-def test_a_gpu_is_the_same_however_programs_write_its_name(
-    name: str, written: list[str], tmp_path: Path
-) -> None:
-    rows = [f"2026-11-20 10:00:0{at}, {written[at % 2]}, %, 5{at}" for at in range(4)]
-    samples = imported(tmp_path, [f"timestamp, {name}, mem_util [%], util", *rows])
-    gpus = [gpu for record in samples for gpu in record["gpus"]]
-    assert [(gpu["uuid"], gpu["index"], gpu["gpu_util_pct"]) for gpu in gpus] == [
-        (written[0], 0, 50 + at) for at in range(4)
-    ]
-    assert not any("mem_copy_util_pct" in gpu for gpu in gpus)  # a unit without a value is no value
 
 
 @pytest.mark.parametrize(
@@ -788,244 +935,56 @@ def test_of_a_gpu_whose_energy_is_odd_the_others_keep_theirs(
     assert {gpu["index"] for gpu in gpus if "energy_j" in gpu} == {0, 1, 3, 4, 5, 6, 7}
 
 
-_AT = {"timestamp": "2026-03-04T10:00:00Z"}
-HOSTS: dict[str, Any] = {
-    "lists under names": {**_AT, "a": {"gpus": [{"util": 10}]}, "b": {"gpus": [{"util": 90}]}},
-    "lists deep under names": {
-        **_AT, "racks": {"r1": {"a": {"gpus": [{"util": 10}]}, "b": {"gpus": [{"util": 90}]}}},
-    },
-    "GPUs by number": {**_AT, "a": {"gpus": {"0": {"util": 10}}}, "b": {"gpus": {"0": {"util": 90}}}},
-    "hosts by name": {**_AT, "hosts": {"a": {"gpu0": {"util": 10}}, "b": {"gpu0": {"util": 90}}}},
-    "a list of nodes": {
-        **_AT, "nodes": [{"name": "a", "gpus": [{"util": 10}]}, {"name": "b", "gpus": [{"util": 90}]}],
-    },
-    "workers that say it": {
-        **_AT, "workers": {"0": {"hostname": "a", "gpu_util": 10}, "1": {"hostname": "b", "gpu_util": 90}},
-    },
-    "rows by host": {"a": [{**_AT, "util": 10, "index": 0}], "b": [{**_AT, "util": 90, "index": 0}]},
-}  # fmt: skip
-
-
-def test_a_host_beside_gpus_of_no_host_is_another(tmp_path: Path) -> None:
-    content = {**_AT, "gpus": [{"util": 10}], "b": {"gpus": [{"util": 90}]}}
-    samples = imported(tmp_path, content)
-    assert {one["node"] for one in samples} == {"gpus", "b.gpus"}
-
-
-@pytest.mark.parametrize("content", HOSTS.values(), ids=HOSTS)
-def test_hosts_that_json_nests_are_several(content: Any, tmp_path: Path) -> None:
-    samples = imported(tmp_path, content)
-    assert {(one["node"], *(gpu["gpu_util_pct"] for gpu in one["gpus"])) for one in samples} == {
-        ("a", 10), ("b", 90)
-    }  # fmt: skip
-    assert not any("model" in gpu for one in samples for gpu in one["gpus"])
-
-
+@pytest.mark.parametrize("heading", ["time,gpu,place,util", "time,other,place,gpu0_util"])
 @pytest.mark.parametrize(
-    ("heading", "row", "mend"),
+    ("cells", "mend"),
     [
-        ('Time,"DCGM_FI_DEV_GPU_UTIL{gpu=""0"", UUID=""GPU-1""}"', "5", "dutycycle record --from-prometheus"),
-        ("_time,_field,_value", "gpu_util,5", "give each figure a column, as a pivot table has it"),
-        ("timestamp,foo", "5", "say which is which: --columns util=NAME,mem_used=NAME[MiB],power=NAME"),
+        (("rack-1", "rack-2"), "it is the machine, give --columns node=place"),
+        (("1", "2"), "it is the machine, give --columns node=place"),
+        (("MIG-6f1c", "MIG-6f1d"), "it tells the GPU, or its slice, give --columns uuid=place"),
+        (("same", "same"), None), (("step {}", "step {}"), None), (("{}", "{}"), None), (("30", "{}"), None),
     ],
-)
-def test_columns_that_mean_nothing_are_named_with_their_mend(
-    heading: str, row: str, mend: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    log = write(tmp_path / "a.csv", [heading, f"2026-03-04T10:00:00Z,{row}"])
-    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 1
-    errors = capsys.readouterr().err
-    assert "not one figure of a GPU in 1 lines; its columns are" in errors
-    assert mend in errors
-
-
-GPUS: dict[str, Any] = {
-    "figures in lists": {**_AT, "gpu_util": [10, 90], "gpu_mem_used_mb": [1, 2], "loss": 0.5},
-    "figures in lists beside numbers": {**_AT, "index": [0, 1], "gpu_util": [10, 90]},
-    "names that are numbers": {**_AT, "0": {"util": 10}, "1": {"util": 90}},
-    "cards": {**_AT, "card0": {"GPU use (%)": "10"}, "card1": {"GPU use (%)": "90"}},
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("content", GPUS.values(), ids=GPUS)
-def test_gpus_of_a_moment_in_one_object_are_several(content: Any, tmp_path: Path) -> None:
-    samples = imported(tmp_path, content)
-    ((first, second),) = (one["gpus"] for one in samples)
-    assert [(gpu["index"], gpu["gpu_util_pct"]) for gpu in (first, second)] == [(0, 10), (1, 90)]
-
-
-def test_one_figure_beside_lists_of_gpus_is_of_none_of_them(tmp_path: Path) -> None:
-    content = {**_AT, "power_draw": [50, 60], "gpu_util": 75, "memory_total": 24576}
-    samples = imported(tmp_path, content)
-    ((first, second),) = (one["gpus"] for one in samples)
-    assert (first["power_w"], second["power_w"], first["mem_total_bytes"]) == (
-        50,
-        60,
-        second["mem_total_bytes"],
-    )
-    assert "gpu_util_pct" not in first | second
-
-
-def test_lists_of_figures_beside_a_list_of_times_are_of_these(tmp_path: Path) -> None:
-    times = [START_MS / 1000 + at for at in range(3)]
-    content = {"run": "a", "time": times, "gpu_util": [10, 20, 30]}
-    samples = imported(tmp_path, content)
-    assert [[gpu["gpu_util_pct"] for gpu in one["gpus"]] for one in samples] == [[10], [20], [30]]
-
-
-def test_a_row_of_all_gpus_is_of_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    lines = [f"{START_MS / 1000 + at},{gpu},50" for at in range(3) for gpu in ("0", "1", "all", "AVG")]
-    samples = imported(tmp_path, ["time,gpu,util", *lines])
-    assert "n.csv:4: is of no GPU, but of several: gpu is all" in capsys.readouterr().err
-    assert {gpu["uuid"] for one in samples for gpu in one["gpus"]} == {"gpu-0", "gpu-1"}
-
-
-def test_gpus_that_are_told_by_their_model_are_dealt_out(tmp_path: Path) -> None:
-    lines = [f"{START_MS / 1000 + at},NVIDIA H200 NVL,{10 + gpu}" for at in range(9) for gpu in range(2)]
-    samples = imported(tmp_path, ["time,gpu,util", *lines])
-    gpus = [gpu for one in samples for gpu in one["gpus"]]
-    assert {(gpu["index"], gpu["model"], gpu["gpu_util_pct"]) for gpu in gpus} == {
-        (0, "NVIDIA H200 NVL", 10), (1, "NVIDIA H200 NVL", 11)
-    }  # fmt: skip
-
-
-def test_gpus_that_have_a_number_behind_their_model_are_told_by_it(tmp_path: Path) -> None:
-    """Also where one misses a tick."""
-    lines = [
-        f"{START_MS / 1000 + at},Tesla V100{behind},{use}"
-        for at in range(9) for use, behind in enumerate((" 0", " #1", " (12)", ":3")) if at != 2 * use
-    ]  # fmt: skip
-    samples = imported(tmp_path, ["time,gpu,util", *lines])
-    gpus = [gpu for one in samples for gpu in one["gpus"]]
-    assert {(gpu["uuid"], gpu["gpu_util_pct"]) for gpu in gpus} == {
-        ("Tesla V100 0", 0), ("Tesla V100 #1", 1), ("Tesla V100 (12)", 2), ("Tesla V100:3", 3)
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize("heading", ["time,card,gpu,util", "time,card,index,util", "time,card,gpu_id,util"])
-def test_a_card_that_is_a_model_does_not_take_the_place_of_the_number(heading: str, tmp_path: Path) -> None:
-    lines = [f"{START_MS / 1000 + at},A100,{gpu},{10 + gpu}" for at in range(9) for gpu in range(2)]
-    samples = imported(tmp_path, [heading, *lines])
-    gpus = [gpu for one in samples for gpu in one["gpus"]]
-    assert {(gpu["index"], gpu["gpu_util_pct"]) for gpu in gpus} == {(0, 10), (1, 11)}
-
-
-@pytest.mark.parametrize(
-    ("column", "machines", "nodes"),
-    [
-        ("server", ("10.0.0.1:9400", "10.0.0.2:9400"), {"10.0.0.1-9400", "10.0.0.2-9400"}),
-        ("server", ("Server 1", "Server 2"), {"Server-1", "Server-2"}),
-        ("server", ("DGX A100 (8x)", "fe80::1"), {"DGX-A100-8x", "fe80-1"}),
-        *((word, ADDRESSES, set(ADDRESSES)) for word in ("machine", "server", "host_ip")),
-    ],
-)
-def test_a_machine_is_told_by_other_words_and_gets_the_name_of_a_host(
-    column: str, machines: tuple[str, str], nodes: set[str], tmp_path: Path
-) -> None:
-    lines = [f"{START_MS / 1000 + at},{name},0,{at}" for at in range(3) for name in machines]
-    samples = imported(tmp_path, [f"time,{column},gpu,util", *lines])
-    assert {one["node"] for one in samples} == nodes
-
-
-@pytest.mark.parametrize(
-    ("cells", "is_told"),
-    [(("rack-1", "rack-2"), True), (("same", "same"), False), (("1", "2"), False), (None, False)],
-)
+)  # fmt: skip
 def test_a_column_that_sets_rows_of_one_gpu_apart_is_told(
-    cells: tuple[str, str] | None, is_told: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """One of machines has the same names again and again; numbers and texts of each row have not."""
-    lines = [
-        f"{START_MS / 1000 + at},0,{(cells or (f'step {2 * at}', f'step {2 * at + 1}'))[n]},{n}"
-        for at in range(9) for n in (0, 1)
-    ]  # fmt: skip
-    imported(tmp_path, ["time,gpu,place,util", *lines])
-    told = (
-        "rows of one GPU and moment have another place, which is not used: they count as one GPU; if it is "
-    )
-    assert (f"{told}the machine, give --columns node=place" in capsys.readouterr().err) == is_told
-
-
-NO_HOSTS: dict[str, Any] = {
-    "what a node does": {**_AT, "node": {"cpu": {"util": 3}, "mem": {"used": 5}}, "gpus": [{"util": 10}]},
-    "NUMA nodes": {**_AT, "nodes": [{"id": 0, "cpus": 8}, {"id": 1, "cpus": 8}], "gpus": [{"util": 10}]},
-    "GPUs of two makers": {
-        **_AT, "nvidia": {"gpus": [{"uuid": "GPU-1", "util": 1}]},
-        "amd": {"gpus": [{"uuid": "2", "util": 9}]},
-    },
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("content", NO_HOSTS.values(), ids=NO_HOSTS)
-def test_what_json_nests_beside_gpus_is_no_host(content: Any, tmp_path: Path) -> None:
-    samples = imported(tmp_path, content)
-    assert {one["node"] for one in samples} == {"all"}
-
-
-def test_the_energy_of_a_row_each_five_minutes_is_compared_too(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    times_s = [300.1 * at for at in range(10)]
-    lines = [f"{START_MS / 1000 + at:.1f},0,{3e5 * at:.0f},300" for at in times_s]
-    imported(tmp_path, ["time,index,energy,power", *lines])
-    assert "mJ fits, so give --columns energy=NAME[mJ]" in capsys.readouterr().err
-
-
-def test_a_counter_that_seldom_grows_is_not_doubted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """One of a tenth of a kWh grows at none of these rows, or at one."""
-    lines = [f"{START_MS / 1000 + at},0,{1.1 + 0.1 * (at > 10):.1f},300" for at in range(20)]
-    imported(tmp_path, ["time,index,energy [kWh],power", *lines])
+    cells: tuple[str, str], mend: str | None, heading: str, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """One of machines has the same names again and again; figures and texts of each row have not."""
+    lines = [f"{START_MS / 1000 + at},0,{cells[n].format(2 * at + n)},{n}" for at in range(9) for n in (0, 1)]
+    imported(tmp_path, [heading, *lines])
+    told = "rows of one GPU and moment have another place, which is not used: they count as one GPU; if "
     errors = capsys.readouterr().err
-    assert "in another unit" not in errors
-    assert "energy stood still" in errors
+    assert (told in errors) == (mend is not None)
+    assert mend is None or f"{told}{mend}" in errors
 
 
-def test_a_counter_that_grows_while_no_power_is_told_is_not_doubted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("values", "pct"),
+    [
+        (["7", "95", "7"], [7, 95, 7]), (["7.5", "0", "9.5"], [7.5, 0, 9.5]), (["3 %", "5 %"], [3, 5]),
+        (["0.07", "1", "0"], [7, 100, 0]), (["0", "1", "2"], None), (["0", "64", "101"], None),
+        (["rtx", "95"], None), ([str(number) for number in range(72)] * 2, None),
+        ([str(number) for number in range(1, 73)] * 2, None), (["0", "1", "2", "70"], [0, 1, 2, 70]),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_a_column_of_the_gpu_may_be_its_utilization(
+    values: list[str], pct: list[float] | None, form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lines = [
-        f"{START_MS / 1000 + at},0,{at // 10 * 3000},{300 if at % 10 == 5 else 'N/A'}" for at in range(120)
-    ]
-    samples = imported(tmp_path, ["time,index,energy [J],power", *lines])
-    assert "in another unit" not in capsys.readouterr().err
-    energies = [gpu.get("energy_j") for record in samples for gpu in record["gpus"]]
-    assert (energies[0], energies[-1]) == (0, 33000)
-
-
-def test_a_number_of_the_row_is_no_gpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    lines = [f"{at},{START_MS / 1000 + at},50" for at in range(30)]
-    log = write(tmp_path / "gpu-a.csv", ["index,time,util", *lines])
-    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 1
-    assert (
-        "each of its 30 rows is of another GPU, so its column of the GPU's number counts rows"
-        in capsys.readouterr().err
-    )
-
-
-def test_uuids_are_of_gpus_also_where_each_has_one_row(tmp_path: Path) -> None:
-    lines = [f"{START_MS / 1000 + 10 * at},GPU-{at:08x}-0000-0000-0000-000000000000,50" for at in range(30)]
-    samples = imported(tmp_path, ["time,uuid,util", *lines])
-    assert len({record["gpus"][0]["uuid"] for record in samples}) == 30
-
-
-def test_values_of_json_without_names_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    log = write(tmp_path / "a.json", ["[[1764403200, 0, 50], [1764403201, 0, 51]]"])
-    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 1
-    assert "is no object of JSON, and so its values have no names: [[1764" in capsys.readouterr().err
-
-
-def test_a_row_of_json_of_another_length_is_a_wrong_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    log = write(tmp_path / "a.json", ['[["time", "gpu", "util"], [1764403200, 0, 5], [1764403201, 0]]'])
-    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 0
-    assert "left out: 1 wrong line" in capsys.readouterr().err
-    assert [record["gpus"][0]["gpu_util_pct"] for record in records(tmp_path / "t.jsonl")] == [5]
-
-
-def test_names_in_a_message_are_few(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    log = write(tmp_path / "a.json", [str({f"x{at}": at for at in range(500)}).replace("'", '"')])
-    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 1
-    assert "x19, and 480 more" in capsys.readouterr().err
+    """As jtop writes it, beside ``Temp GPU``; else each value would be a GPU of its own."""
+    heading = ["time", "CPU", "GPU", "Temp GPU"]
+    table = [[f"{START_MS / 1000 + 2 * at}", "9", value, "45"] for at, value in enumerate(values)]
+    content = [",".join(row) for row in [heading, *table]]
+    if form == "json":
+        content = [orjson.dumps(dict(zip(heading, row, strict=True))).decode() for row in table]
+    gpus = [gpu for sample in imported(tmp_path, content) for gpu in sample["gpus"]]
+    is_told = "taken for the utilization: if it is not, give --columns index=GPU" in capsys.readouterr().err
+    assert is_told is (pct is not None)
+    if pct is None:
+        assert not any("gpu_util_pct" in gpu for gpu in gpus)
+        return
+    assert [gpu["gpu_util_pct"] for gpu in gpus] == pytest.approx(pct)
+    assert {gpu["uuid"] for gpu in gpus} == {"gpu-0"}
+    if values[0] == "7":
+        kept = imported(tmp_path, content, "--columns", "index=GPU")
+        assert {gpu["index"] for sample in kept for gpu in sample["gpus"]} == {7, 95}

@@ -15,76 +15,62 @@ AT_MS = 1_795_165_200_412
 START_MS = 1_795_165_200_000
 
 
-@pytest.mark.parametrize(
-    ("text", "unit"),
-    [
-        ("2026/11/20 10:00:00.412", None),
-        ("2026-11-20T09:00:00.412Z", None),
-        ("2026-11-20 10:00:00.412+01:00", None),
-        ("2026-11-20 10:00:00.412 +0100", None),
-        ("2026-11-20 09:00:00.412 UTC", None),
-        ("2026-11-20 10:00:00.412 CET", None),
-        ("2026-11-20 10:00:00.4120001", None),
-        ("20.11.2026 10:00:00.412", None),
-        ("20.11.2026 10:00:00,412", None),
-        ("20/11/2026 10:00:00.412", "dmy"),
-        ("11/20/2026 10:00:00.412 AM", "mdy"),
-        ("11/20/2026, 10:00:00,412 a.m.", "MDY"),
-        ("2026-11-20 10:00:00.412am", None),
-        ("20-Nov-2026 10:00:00.412", None),
-        ("Nov 20, 2026, 10:00:00.412 AM", None),
-        ("November 20 2026 10:00:00.412", None),
-        ("10:00:00.412 20/11/2026", "dmy"),
-        ("10:00:00.412 2026-11-20", None),
-        ("20-11-2026 10:00:00.412", "dmy"),
-        ("[2026-11-20 10:00:00.412]", None),
-        ("2026-11-20_10-00-00.412", None),
-        ("2026-11-20 10.00.00.412", None),
-        ("2026-11-20 06:00:00.412 -03", None),
-        ("1795165200.412", None),
-        ("1795165200412", None),
-        ("1795165200412", "ms"),
-        ("1795165200412000", None),
-        ("1795165200412000000", None),
-        ("0.412", None),
-        ("412", "ms"),
-        ("10:00:00.412", None),
-    ],
-)
-def test_a_time_is_read_however_it_is_written(text: str, unit: str | None) -> None:
-    assert Clock(BERLIN, START_MS).read_ms(text, unit) == AT_MS
+TIMES = [
+    *((text, None, AT_MS) for text in (
+        "2026/11/20 10:00:00.412", "2026-11-20T09:00:00.412Z", "2026-11-20 10:00:00.412+01:00",
+        "2026-11-20 10:00:00.412 +0100", "2026-11-20 09:00:00.412 UTC", "2026-11-20 10:00:00.412 CET",
+        "2026-11-20 10:00:00.4120001", "20.11.2026 10:00:00.412", "20.11.2026 10:00:00,412",
+        "2026-11-20 10:00:00.412am", "20-Nov-2026 10:00:00.412", "Nov 20, 2026, 10:00:00.412 AM",
+        "November 20 2026 10:00:00.412", "10:00:00.412 2026-11-20", "[2026-11-20 10:00:00.412]",
+        "2026-11-20_10-00-00.412", "2026-11-20 10.00.00.412", "2026-11-20 06:00:00.412 -03",
+        "1795165200.412", "1795165200412", "1795165200412000", "1795165200412000000", "0.412", "10:00:00.412",
+        "Fr. 20.11.2026  10:00:00,412", "Friday, November 20, 2026 10:00:00.412 AM",
+        "Nov 20, 2026 @ 10:00:00.412", "2026/11/20 上午 10:00:00.412",
+        "2026年11月20日 金曜日 10:00:00.412 CET",
+        "2026년 11월 20일 금요일 오전 10:00:00.412", "2026年11月20日 星期五 10时00分00秒.412",
+        "0 days 00:00:00.412000",
+    )),
+    *((text, unit, AT_MS) for text, unit in (
+        ("20/11/2026 10:00:00.412", "dmy"), ("11/20/2026 10:00:00.412 AM", "mdy"),
+        ("11/20/2026, 10:00:00,412 a.m.", "MDY"), ("10:00:00.412 20/11/2026", "dmy"),
+        ("20-11-2026 10:00:00.412", "dmy"), ("1795165200412", "ms"), ("412", "ms"),
+        ("Fri 11/20/2026 10:00:00.412", "mdy"), ("0:00:00.412", "elapsed"), ("00:00.412", "elapsed"),
+    )),
+    *((text, None, START_MS) for text in (  # of the shell, and digits that are no number of seconds
+        "Fri Nov 20 10:00:00 2026", "Fri Nov 20 10:00:00 CET 2026", "Fri Nov 20 09:00:00 UTC 2026",
+        "Fri Nov 20 09:00:00 AM UTC 2026", "Fri Nov 20 06:00:00 -03 2026", "Fri 20 Nov 10:00:00 CET 2026",
+        "Fri 20 Nov 2026 10:00:00 AM CET", "Fri, 20 Nov 2026 14:45:00 +0545", "20261120100000",
+        "202611201000",
+    )),
+    *((f"2026-11-20 {text}", None, START_MS + 3_600_000 * (hour - 10)) for text, hour in (
+        ("12:00 AM", 0), ("1:00 AM", 1), ("11:00 AM", 11), ("12:00 PM", 12), ("1:00 PM", 13),
+        ("11:00 PM", 23),
+    )),
+    *((text, "elapsed", START_MS + 1000 * seconds) for text, seconds in (  # longer than a day
+        ("25:00:01", 90_001), ("1 day, 1:00:01", 90_001), ("2-01:00:01", 176_401), ("61:05", 3665),
+    )),
+    ("2026/11/20 下午 3:00:00", None, START_MS + 5 * 3_600_000),
+    # As spreadsheets save them: without its first 0 each night and morning would be left out.
+    *((text, "mdy", 1000 * round(datetime(2026, 1, 5, 9, 5, tzinfo=BERLIN).timestamp())) for text in (
+        "2026-01-05 9:05", "2026/1/5 9:05:00", "2026.1.5 9:05", "1/5/2026 9:05", "5.1.2026 9:05:00",
+        "5-Jan-2026 9:05", "2026-1-05T08:05:00+00:00", "2026/1/5 9:05 AM",
+    )),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Fri Nov 20 10:00:00 2026",
-        "Fri Nov 20 10:00:00 CET 2026",
-        "Fri Nov 20 09:00:00 UTC 2026",
-        "Fri Nov 20 09:00:00 AM UTC 2026",
-        "Fri Nov 20 06:00:00 -03 2026",
-        "Fri 20 Nov 10:00:00 CET 2026",
-        "Fri 20 Nov 2026 10:00:00 AM CET",
-        "Fri, 20 Nov 2026 14:45:00 +0545",
-    ],
-)
-def test_a_date_of_the_shell_is_read(text: str) -> None:
-    assert Clock(BERLIN).read_ms(text) == START_MS
+@pytest.mark.parametrize(("text", "unit", "at_ms"), TIMES)
+def test_a_time_is_read_however_it_is_written(text: str, unit: str | None, at_ms: int) -> None:
+    assert Clock(BERLIN, START_MS).read_ms(text, unit) == at_ms
 
 
-@pytest.mark.parametrize(
-    ("text", "hour"),
-    [("12:00 AM", 0), ("1:00 AM", 1), ("11:00 AM", 11), ("12:00 PM", 12), ("1:00 PM", 13), ("11:00 PM", 23)],
-)
-def test_an_hour_of_half_a_day(text: str, hour: int) -> None:
-    assert (
-        Clock().read_ms(f"2026-11-20 {text}") == 1000 * datetime(2026, 11, 20, hour, tzinfo=UTC).timestamp()
-    )
-
-
-@pytest.mark.parametrize("text", ["20261120100000", "202611201000"])
-def test_a_date_of_digits_is_no_number_of_seconds(text: str) -> None:
-    assert Clock(BERLIN, 0).read_ms(text) == START_MS
+def test_a_time_that_a_spreadsheet_has_rounded_is_refused_where_it_comes_again() -> None:
+    """A time may end with zeros: of one no program writes those that an exponent makes up for."""
+    clock = Clock()
+    whole = [clock.read_ms(f"1.79516520{digit}e+09", subject=0) for digit in ("", "1", "2")]
+    assert whole == [START_MS, START_MS + 1000, START_MS + 2000]
+    assert clock.read_ms("1.7951652e+18", subject=0) == clock.read_ms("1.7951652e+18", subject=1) == START_MS
+    with pytest.raises(ValueError, match="has only the first digits of its time, as a spreadsheet"):
+        clock.read_ms("1.7951652e+18", subject=1)
 
 
 @pytest.mark.parametrize(("first", "second"), [("31/01/2026", "01/02/2026"), ("01-31-2026", "02-01-2026")])
@@ -107,6 +93,9 @@ def test_a_day_above_12_tells_the_order_of_all_dates_after_it(first: str, second
         ("2026-11-20 13:00 PM", "an hour before AM or PM is from 1 to 12"),
         ("2026-11-20 00:30 AM", "an hour before AM or PM is from 1 to 12"),
         ("yesterday", "'yesterday' is no time"),
+        ("2026/1/5 9:5:0", "'2026/1/5 9:5:0' is no time"),
+        ("0:00:01", "'0:00:01' has no date: give --start"),
+        ("1 day, 0:00:01", "1 day, 0:00:01 is a time since the log began: give --start"),
         ("[N/A]", "is no time"),
         ("12.5", "12.5 is a time since the log began: give --start"),
         ("45990.3333", "or, where 2025-11-29 is meant, save the column as date and time"),
@@ -183,6 +172,12 @@ CHANGES = [
         "goes back by an hour at {}, as where clocks are put back",
     ),
     ("2026/03/29 01:59:50", "2026/03/29 03:00:00", "leaves out an hour before {}, as where clocks are put f"),
+    (
+        "2026/03/28 12:59:59",
+        "2026/03/28 01:00:00",
+        "goes back by half a day at {}, as where hours count to 12",
+    ),
+    ("2026/03/28 12:59:59", "2026/03/28 03:00:00", None),
     ("2026/03/29 01:40:00", "2026/03/29 02:50:00", None),
     ("2026/03/28 01:59:50", "2026/03/28 03:00:00", None),
 ]

@@ -171,6 +171,14 @@ def test_a_table_that_is_cut_off_gives_no_wrong_figure(cut: int) -> None:
     assert all(row.fields.items() <= TITAN.items() or row in whole for row in measured)
 
 
+@pytest.mark.parametrize(
+    "first", ["| N/A   38C", "|                               |                      |              Enabled"]
+)
+def test_a_table_whose_beginning_is_lost_is_that_of_nvidia_smi(first: str) -> None:
+    parts = rows(smi(start_ms=AT_MS), OLD[OLD.index(first) :])
+    assert [row.fields["index"] for row in parts] == [1, 0, 0, 0, 1]  # a GPU, two slices, two processes
+
+
 def test_lines_between_tables_are_said_and_a_log_of_values_may_follow() -> None:
     reader = smi()
     assert len(rows(reader, OLDEST)) == 2
@@ -180,6 +188,12 @@ def test_lines_between_tables_are_said_and_a_log_of_values_may_follow() -> None:
     assert rows(reader, "timestamp, index, utilization.gpu [%]\n2026/01/05 10:00:01, 0, 5 %\n") == [
         Row(AT_MS + 1000, {"index": 0, "gpu_util_pct": 5})
     ]
+
+
+@pytest.mark.parametrize("line", ["| timestamp | index | util |", "| 2026/01/05 | 0 | 5 |"])
+def test_a_table_of_another_program_is_named_with_its_mend(line: str) -> None:
+    with pytest.raises(ValueError, match="of another program: take the bars at the ends of its lines away"):
+        smi().read_rows(f"{line}\n")
 
 
 def test_a_gpu_without_its_second_line_is_wrong() -> None:

@@ -13,10 +13,11 @@ from aiokafka.consumer.fetcher import OffsetResetStrategy
 from aiokafka.protocol.metadata import MetadataRequest
 
 from dutycycle.contract.errors import DutycycleError
+from dutycycle.contract.log import ConsumerRecord
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.load import load as load_settings
 from dutycycle.kafka.clients import new_admin, new_consumer, new_producer, partition
-from dutycycle.kafka.consumer import Consumer, Message, Start
+from dutycycle.kafka.consumer import Consumer, Start
 from dutycycle.kafka.errors import BrokerUnreachableError, RecordRefusedError
 from dutycycle.kafka.producer import Producer
 from tests.support.fakes.interruptible_broker import InterruptibleBroker
@@ -32,10 +33,10 @@ async def send(settings: Settings, count: int, *, compression: str = "zstd") -> 
     await producer.stop()
 
 
-async def read(settings: Settings, start: Start, count: int) -> list[Message]:
+async def read(settings: Settings, start: Start, count: int) -> list[ConsumerRecord]:
     consumer = Consumer(settings, "test", [TOPIC], start)
     await consumer.start()
-    found: list[Message] = []
+    found: list[ConsumerRecord] = []
     end = time.monotonic() + 120
     while len(found) < count or not await consumer.reached(await consumer.ends()):
         assert time.monotonic() < end, f"only {len(found)} of {count} records came"
@@ -52,7 +53,7 @@ async def test_order_per_key_and_timestamps(settings: Settings, compression: str
         own = [one for one in found if one.key == key]
         assert [one.ts_ms for one in own] == sorted(one.ts_ms for one in own)
         assert len({one.partition for one in own}) == 1
-    assert sorted((one.ts_ms, one.payload) for one in found) == [
+    assert sorted((one.ts_ms, one.value) for one in found) == [
         (1000 + n, str(n).encode()) for n in range(100)
     ]
 
@@ -71,7 +72,7 @@ async def test_a_tombstone_has_no_payload(settings: Settings) -> None:
     await producer.start()
     await producer.settle([await producer.send(TOPIC, "gone", None, 5)])
     await producer.stop()
-    assert [(one.key, one.payload) for one in await read(settings, "beginning", 1)] == [(b"gone", None)]
+    assert [(one.key, one.value) for one in await read(settings, "beginning", 1)] == [("gone", None)]
 
 
 async def test_a_missing_topic_is_named_and_not_created(settings: Settings) -> None:
@@ -192,7 +193,7 @@ async def test_the_first_record_of_a_topic_waits_for_a_broker_that_is_away(
     broker.set_up()
     await producer.settle([await asyncio.wait_for(sending, 240)])
     await producer.stop()
-    assert [record.payload for record in await read(settings, "beginning", 1)] == [b"1"]
+    assert [record.value for record in await read(settings, "beginning", 1)] == [b"1"]
 
 
 async def test_an_outage_is_outlasted_without_a_duplicate(
@@ -206,7 +207,7 @@ async def test_an_outage_is_outlasted_without_a_duplicate(
     broker.set_up()
     await producer.settle(pending)
     await producer.stop()
-    assert [one.payload for one in await read(settings, "beginning", 3)] == [b"1", b"2", b"3"]
+    assert [one.value for one in await read(settings, "beginning", 3)] == [b"1", b"2", b"3"]
 
 
 async def test_what_is_missing_in_one_answer_of_a_broker_is_read_on_where_it_was() -> None:

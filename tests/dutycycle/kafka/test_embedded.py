@@ -69,7 +69,7 @@ async def test_reads_what_kcat_writes(broker: EmbeddedBroker, settings: Settings
     while not await consumer.reached(ends):
         got += await consumer.take()
     await consumer.stop()
-    assert [(one.partition, one.key, one.payload) for one in got] == [(2, b"a", b"1"), (2, b"b", b"2")]
+    assert [(one.partition, one.key, one.value) for one in got] == [(2, "a", b"1"), (2, "b", b"2")]
 
 
 async def test_an_outage_keeps_what_is_stored(broker: InterruptibleBroker, settings: Settings) -> None:

@@ -172,7 +172,8 @@ async def test_it_is_behind_what_can_be_read_alone(
 ) -> None:
     app = create_app(load({"DUTYCYCLE_BROKER": "kafka://127.0.0.1:1"}), "test", Telemetry("test"))
     consumer: Any = app.exact_consumer
-    assignment = Assignment([TopicPartition(*PLACE)])
+    assignment = Assignment([TopicPartition(*PLACE), TopicPartition("changelog", 0)])
+    consumer._is_changelog_tp = lambda place: place.topic == "changelog"
     state: Any = assignment.state_value(TopicPartition(*PLACE))
     state._position, state.highwater = position, end
     subscription = SimpleNamespace(subscription=SimpleNamespace(assignment=assignment))
@@ -181,6 +182,7 @@ async def test_it_is_behind_what_can_be_read_alone(
     if fetched is not None:
         consumer._fetched[PLACE] = fetched
     assert consumer.behind() == (f"read to {position or 0}" if behind else None)
+    assert consumer.positions() == [(TopicPartition(*PLACE), end, position)]
 
 
 def test_a_fetch_is_one_message_a_partition_but_a_changelog_is_read_one_by_one() -> None:

@@ -37,7 +37,7 @@ async def stored(settings: Settings) -> list[bytes | None]:
     await reader.start()
     ends = await reader.ends()
     while not await reader.reached(ends):
-        found += [message.payload for message in await reader.take()]
+        found += [message.value for message in await reader.take()]
     await reader.stop()
     return found
 
@@ -273,9 +273,7 @@ async def test_records_wait_for_no_partition_without_a_leader(
         leaderless = AiokafkaPartition(TOPIC, 77)
         leader = client.client.cluster.leader_for_partition
         monkeypatch.setattr(
-            client.client.cluster,
-            "leader_for_partition",
-            lambda tp: -1 if tp == leaderless else leader(tp),
+            client.client.cluster, "leader_for_partition", lambda tp: -1 if tp == leaderless else leader(tp)
         )
         never = asyncio.get_running_loop().create_future()
         monkeypatch.setattr(client.client, "force_metadata_update", lambda: never)

@@ -39,9 +39,7 @@ async def test_says_it_once_and_tries_again_until_it_answers(caplog: pytest.LogC
     away = BrokerUnreachableError("refused", "k:9092: nothing listens there")
     telemetry = Telemetry("test")
     await retry_until_reachable(
-        failing(away, away, away),
-        Reachability(SETTINGS, telemetry, Backoff(1, 8, spread=0)),
-        sleep=sleep,
+        failing(away, away, away), Reachability(SETTINGS, telemetry, Backoff(1, 8, spread=0)), sleep=sleep
     )
     assert slept == [1, 2, 4]
     said = [record.getMessage() for record in caplog.records]

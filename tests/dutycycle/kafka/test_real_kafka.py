@@ -35,7 +35,7 @@ async def round_trip(settings: Settings) -> list[tuple[int, bytes | None]]:
     end = time.monotonic() + 240
     while not await consumer.reached(await consumer.ends()):
         assert time.monotonic() < end, "the end was not reached"
-        found += [(one.ts_ms, one.payload) for one in await consumer.take(0.5)]
+        found += [(one.ts_ms, one.value) for one in await consumer.take(0.5)]
     await consumer.stop()
     return found
 
@@ -116,7 +116,7 @@ async def test_partitions_that_are_added_move_nobody_from_his_place(
     async def take(count: int) -> None:
         async with asyncio.timeout(60):
             while len(taken) < count:
-                taken.extend(message.payload for message in await consumer.take(0.5))
+                taken.extend(message.value for message in await consumer.take(0.5))
 
     sent = await send("before-")
     await take(40)
@@ -128,6 +128,6 @@ async def test_partitions_that_are_added_move_nobody_from_his_place(
             await consumer._driver._client.force_metadata_update()
     sent += await send("after-")
     await take(len(sent))
-    taken.extend(message.payload for message in await consumer.take(2.0))
+    taken.extend(message.value for message in await consumer.take(2.0))
     await consumer.stop()
     assert sorted(map(str, taken)) == sorted(map(str, sent)), "each once"

@@ -36,12 +36,9 @@ from tests.support.waiting import wait_until
 
 PASSWORD = "only-for-tests-too"
 OPERATIONS = {
-    "Read": AclOperation.READ,
-    "Write": AclOperation.WRITE,
-    "Describe": AclOperation.DESCRIBE,
-    "DescribeConfigs": AclOperation.DESCRIBE_CONFIGS,
-    "Create": AclOperation.CREATE,
-}
+    "Read": AclOperation.READ, "Write": AclOperation.WRITE, "Describe": AclOperation.DESCRIBE,
+    "DescribeConfigs": AclOperation.DESCRIBE_CONFIGS, "Create": AclOperation.CREATE,
+}  # fmt: skip
 
 
 class User:

@@ -1,10 +1,11 @@
 """Goal: a worker of Kafka is ready while it reads; what goes on for long is said, what passes is not."""
 
-import asyncio
+import math
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from faust.types import TP
 
 from dutycycle.contract.settings.load import load
 from dutycycle.kafka.faust.vitals import Vitals
@@ -17,16 +18,6 @@ from tests.support.metrics import metric_value
 SESSION_S = 10.0
 SAID_S, ENDED_S = StallLimits().said_s, StallLimits().ended_s
 SETTINGS = load({"DUTYCYCLE_BROKER": "kafka://k:9092", "DUTYCYCLE_NODE": "a"})
-
-
-class Coordinator:
-    """As much of aiokafka's as is looked at."""
-
-    def __init__(self) -> None:
-        self.answers = True
-
-    async def _do_heartbeat(self) -> bool:
-        return self.answers
 
 
 def made(**attributes: Any) -> Any:
@@ -43,19 +34,16 @@ class World:
         self.stuck: str | None = None
         self.behind: str | None = None
         self.missing: list[str] = []
-        self.coordinator = Coordinator()
         self.state: dict[tuple[str, int], tuple[int | None, int | None]] = {}
-        subscription = SimpleNamespace(assignment=SimpleNamespace(tps=[], state_value=self._place))
-        self.client = SimpleNamespace(
-            _coordinator=self.coordinator, _subscription=SimpleNamespace(subscription=subscription)
-        )
+        self.client = object()
         self.consumer = SimpleNamespace(
             _thread=SimpleNamespace(_consumer=self.client),
+            counted_in_s=math.inf,
+            positions=lambda: [(TP(*place), *state) for place, state in self.state.items()],
             is_member=lambda: self.member,
             trouble=lambda: self.stuck,
             behind=lambda: self.behind,
             missing_topics=lambda: self.missing,
-            _is_changelog_tp=lambda tp: tp.topic.startswith("t.state-"),
         )
         recovery = SimpleNamespace(
             _recovery_started_at=None, _recovery_ended_at=None, active_offsets={"changelog": 5}
@@ -73,12 +61,6 @@ class World:
 
     def assign(self, places: dict[tuple[str, int], tuple[int | None, int | None]]) -> None:
         self.state = places
-        assignment = self.client._subscription.subscription.assignment
-        assignment.tps = [SimpleNamespace(topic=topic, partition=number) for topic, number in places]
-
-    def _place(self, tp: Any) -> Any:
-        highwater, position = self.state[tp.topic, tp.partition]
-        return SimpleNamespace(highwater=highwater, _position=position)
 
     def passes(self, seconds: float, *, beats: bool = True) -> None:
         """So much time, second by second."""
@@ -86,7 +68,7 @@ class World:
             self.now += 1
             self.vitals.observe()
             if beats:
-                asyncio.run(self.coordinator._do_heartbeat())
+                self.consumer.counted_in_s = self.now
 
 
 @pytest.fixture
@@ -145,10 +127,9 @@ def test_a_rebalance_that_does_not_end_is_told(world: World) -> None:
 
 def test_a_broker_that_does_not_answer_is_told(world: World) -> None:
     ready(world)
-    world.coordinator.answers = False
-    world.passes(SESSION_S)
+    world.passes(SESSION_S, beats=False)
     assert world.vitals.readiness_error() is None
-    world.passes(2)
+    world.passes(2, beats=False)
     assert world.vitals.readiness_error() == "the broker has not answered for 12 s"
     telemetry = world.app.telemetry
     assert telemetry.conditions == {
@@ -157,8 +138,7 @@ def test_a_broker_that_does_not_answer_is_told(world: World) -> None:
             "timeout",
         ): "no answer for 10 s (DUTYCYCLE_BROKER=kafka://k:9092); trying again"
     }
-    world.passes(30)
-    world.coordinator.answers = True
+    world.passes(30, beats=False)
     ready(world)
     assert telemetry.conditions == {}
     assert telemetry.count(BROKER_UNREACHABLE) == 1
@@ -217,7 +197,7 @@ def test_a_worker_without_partitions_stands_by(world: World) -> None:
 def test_lag_is_what_was_not_taken_yet(world: World) -> None:
     world.assign({
         ("t.pods", 0): (100, 90), ("t.pods", 1): (50, 50), ("t.pods", 2): (None, None),
-        ("t.nvml-samples", 0): (10, 10), ("t.state-pods", 0): (1000, 0),
+        ("t.nvml-samples", 0): (10, 10),
     })  # fmt: skip
     world.app.next_offset = lambda topic, partition: 70 if (topic, partition) == ("pods", 0) else None
     assert world.vitals.lags() == {("pods",): [30, 0], ("nvml-samples",): [0]}

@@ -1,44 +1,52 @@
 """Credentials that cannot be used: one line says what they are needed for, what is wrong and what to do."""
 
+import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dutycycle.contract.errors import SettingError
-from dutycycle.kube.config import ConfigSource, UnusableConfigError
+from dutycycle.kube.config import ConfigSource, Impersonation, UnusableConfigError, of_user
 from dutycycle.kube.errors import BusyError
 from dutycycle.kube.objects import connect, opened
 from tests.dutycycle.kube.test_objects import TARGET
-from tests.support.fakes.api_server import POD, FakeApi, Trouble, kubeconfig, tls_of
+from tests.support.fakes.api_server import POD, FakeApi, Trouble, tls_of
 from tests.support.processes.commands import environ, run_to_end
 from tests.support.servers.kafka.certificates import Certificates, make_certificates
+from tests.support.servers.kube.client import kubeconfig
 
-CONFIG = """
-apiVersion: v1
-kind: Config
-clusters: [{{name: c, cluster: {{server: "{url}"}}}}]
-users: [{{name: u, user: {{exec: {{apiVersion: client.authentication.k8s.io/v1, command: {helper}}}}}}}]
-contexts: [{{name: x, context: {{cluster: c, user: u}}}}]
-current-context: x
-"""
 USELESS = "the API server's configuration cannot be used"
 SINK_NEEDS = {"broker": "kafka://127.0.0.1:1", "listen": "off"}
 
 
-def helper(folder: Path, script: str) -> Path:
-    """A credential helper, as a cloud's command line brings one."""
+def helper(folder: Path, script: str) -> dict[str, Any]:
+    """The user of a credential helper, as a cloud's command line brings one."""
     file = folder / "helper"
     file.write_text(f"#!/bin/sh\n{script}\n")
     file.chmod(0o755)
+    return {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": str(file)}}
+
+
+def kubeconfig_of(folder: Path, cluster: dict[str, Any], user: dict[str, Any]) -> Path:
+    """A kubeconfig of one cluster and one user, as they are given."""
+    context = {"name": "x", "context": {"cluster": "c", "user": "u"}}
+    file = folder / "config"
+    file.write_text(
+        json.dumps(
+            {
+                "apiVersion": "v1", "kind": "Config", "current-context": "x", "contexts": [context],
+                "clusters": [{"name": "c", "cluster": cluster}], "users": [{"name": "u", "user": user}],
+            }
+        )
+    )  # fmt: skip
     return file
 
 
 def said(folder: Path, *arguments: str, kubeconfig: str = "", **settings: str) -> str:
     """What the command says when it refuses to begin."""
     env = environ(**settings) | {"HOME": str(folder)}
-    for name in ("KUBERNETES_SERVICE_HOST", "KUBECONFIG"):
-        env.pop(name, None)
     if kubeconfig:
         env["KUBECONFIG"] = kubeconfig
     done = run_to_end(*arguments, env=env)
@@ -53,9 +61,8 @@ def test_the_command_has_no_setting_to_blame(tmp_path: Path) -> None:
 
 
 def test_credentials_that_a_helper_does_not_give(tmp_path: Path) -> None:
-    file = tmp_path / "config"
-    program = helper(tmp_path, "echo you have to log in >&2; exit 3")
-    file.write_text(CONFIG.format(url="http://127.0.0.1:1", helper=program))
+    user = helper(tmp_path, "echo you have to log in >&2; exit 3")
+    file = kubeconfig(tmp_path / "config", "http://127.0.0.1:1", user)
     line = said(tmp_path, "remove", kubeconfig=str(file))
     assert f"{USELESS}: KUBECONFIG={file}: credentials cannot be got: exec: process returned 3" in line
     assert "you have to log in" in line
@@ -77,23 +84,50 @@ def test_a_sink_names_the_setting_that_asked(tmp_path: Path, setting: str) -> No
 UNUSABLE = {
     "no YAML": "{",
     "no mapping": "[]",
-    "no certificate": CONFIG.format(url="https://127.0.0.1:1", helper="x").replace(
-        "exec: {apiVersion: client.authentication.k8s.io/v1, command: x}", "client-certificate-data: '?'"
-    ),
+    "no certificate": None,
 }
 
 
 @pytest.mark.parametrize("text", UNUSABLE.values(), ids=UNUSABLE.keys())
 async def test_a_file_that_is_none_is_told_in_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None
 ) -> None:
-    file = tmp_path / "config"
-    file.write_text(text)
-    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    file = kubeconfig(tmp_path / "config", "https://127.0.0.1:1", {"client-certificate-data": "?"})
+    if text is not None:
+        file.write_text(text)
     monkeypatch.setenv("KUBECONFIG", str(file))
     with pytest.raises(SettingError, match=f"DUTYCYCLE_KUBERNETES=auto: {USELESS}: ") as caught:
         await connect("auto")
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "user", "message"),
+    [
+        ({"server": "host:6443"}, {}, "its server 'host:6443' is no URL such as https://host:6443"),
+        ({}, {}, "its server '' is no URL such as https://host:6443"),
+        ({"certificate-authority-data": "aGVsbG8="}, {}, "certificate-authority is no certificate in PEM"),
+        ({}, {"client-certificate-data": "aGVsbG8=", "client-key-data": "aGVsbG8="},
+         "client-certificate is no certificate in PEM"),
+    ],
+)  # fmt: skip
+def test_a_field_of_a_kubeconfig_is_named(
+    tmp_path: Path, cluster: dict[str, Any], user: dict[str, Any], message: str
+) -> None:
+    if "certificate" in message:
+        cluster = {"server": "https://127.0.0.1:1"} | cluster
+    file = kubeconfig_of(tmp_path, cluster, user)
+    with pytest.raises(UnusableConfigError, match=message):
+        of_user(str(file), None).read()
+
+
+def test_a_user_of_a_kubeconfig_may_act_as_another(tmp_path: Path) -> None:
+    user = {"token": "t\n", "as": "bob", "as-groups": ["dev"]}
+    file = kubeconfig_of(tmp_path, {"server": "https://127.0.0.1:1"}, user)
+    access = of_user(str(file), None).read()
+    assert (access.authorization(), access.act_as) == ("Bearer t", Impersonation("bob", ("dev",)))
+    eve = Impersonation("eve")
+    assert of_user(str(file), None, eve).read().act_as == eve
 
 
 async def test_a_helper_that_fails_later_is_asked_again(
@@ -104,9 +138,7 @@ async def test_a_helper_that_fails_later_is_asked_again(
         'echo \'{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential",'
         '"status":{"token":"t"}}\''
     )
-    file = tmp_path / "config"
-    file.write_text(CONFIG.format(url=api.url, helper=helper(tmp_path, good)))
-    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    file = kubeconfig(tmp_path / "config", api.url, helper(tmp_path, good))
     monkeypatch.setenv("KUBECONFIG", str(file))
     server = await connect("auto")
     assert server is not None
@@ -149,18 +181,15 @@ async def test_a_pod_uses_its_service_account_and_what_the_kubelet_replaces_in_i
     await server.close()
 
 
-def test_a_service_account_without_a_server_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+def test_a_service_account_without_a_server_is_told(tmp_path: Path) -> None:
     with pytest.raises(UnusableConfigError, match="the pod's: KUBERNETES_SERVICE_HOST or "):
         ConfigSource("the pod's", service_account=tmp_path).read()
 
 
 async def test_where_the_api_server_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    monkeypatch.delenv("KUBECONFIG", raising=False)
     assert await connect("auto") is None
     assert await connect("off") is None
-    file = kubeconfig(tmp_path, "http://127.0.0.1:1")
+    file = kubeconfig(tmp_path / "kubeconfig", "http://127.0.0.1:1")
     monkeypatch.setenv("KUBECONFIG", str(file))
     assert await connect("off") is None
     for mode in ("auto", "on"):

@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,7 +18,7 @@ from dutycycle.kubectl.annotations import ours as parsed
 from sinks.annotations.core.keys import PODS_OMITTED, PODS_SUMMARY
 from sinks.annotations.core.schedule import WritePolicy
 from sinks.annotations.sink import AnnotationSink
-from tests.support.processes.commands import environ
+from tests.support.processes.commands import dutycycle, environ
 from tests.support.servers.kube import crds
 from tests.support.servers.kube.accounts import grant, service_account
 from tests.support.servers.kube.client import Client, Object
@@ -38,13 +37,9 @@ GET_AND_PATCH = ["get", "patch"]
 ALL = ["get", "list", "patch"]
 SPEC = {"containers": [{"name": "main", "image": "example.org/train:1"}], "nodeName": "gpu-a"}
 JOBS = {
-    "kubeflow.org/v2beta1": "MPIJob",
-    "kubeflow.org/v1": "PyTorchJob",
-    "jobset.x-k8s.io/v1alpha2": "JobSet",
-    "ray.io/v1": "RayJob",
-    "trainer.kubeflow.org/v1alpha1": "TrainJob",
-    "example.com/v1": "Experiment",
-}
+    "kubeflow.org/v2beta1": "MPIJob", "kubeflow.org/v1": "PyTorchJob", "jobset.x-k8s.io/v1alpha2": "JobSet",
+    "ray.io/v1": "RayJob", "trainer.kubeflow.org/v1alpha1": "TrainJob", "example.com/v1": "Experiment",
+}  # fmt: skip
 
 
 def account(kube: Kube, namespace: str, verbs: list[str], resources: tuple[str, ...] = ("*",)) -> Client:
@@ -78,7 +73,6 @@ async def annotating(
     client: Client, rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[AtWork[AnnotationSink]]:
     """A sink behind a dispatcher, under the account."""
-    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     monkeypatch.setenv("KUBECONFIG", str(client.kubeconfig))
     server = await connect("auto")
     assert server is not None
@@ -218,13 +212,7 @@ async def test_the_command_takes_ours_away_from_a_namespace(
 async def annotate_remove(client: Client, namespace: str) -> str:
     """What the command says."""
     env = environ() | {"KUBECONFIG": str(client.kubeconfig)}
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "dutycycle", "remove", "-n", namespace, env=env,
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
-    out, err = await asyncio.wait_for(process.communicate(), 240)
-    assert process.returncode == 0, err.decode()
-    return out.decode()
+    return (await asyncio.to_thread(dutycycle, "remove", "-n", namespace, env=env)).stdout
 
 
 async def test_the_guide_s_columns_show_plain_values_until_they_are_removed(

@@ -211,9 +211,10 @@ async def test_it_needs_both_permissions_and_goes_on_when_it_has_them(
 
 
 async def test_an_api_server_that_is_away_costs_nothing_and_annotations_go_on(
-    kube: Kube, namespace: str
+    kube: Kube, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The real sink, with Events: after the outage both are there, once."""
+    monkeypatch.setattr("sinks.annotations.beside.RETRY_S", 2.0)
     now_ms = round(time.time() * 1000)
     pod = new(kube, "v1", "Pod", "p", namespace, spec=SPEC)
     state = WorkloadState(seen_ms=now_ms, idle_since_ms=now_ms - 31 * MINUTE_MS)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dutycycle.kube.resources import limit, request
+from dutycycle.kube.resources import gpu_request, limit, request
 
 
 def asking(cpu: Any = None, most: Any = None, **more: Any) -> dict[str, Any]:
@@ -39,6 +39,8 @@ SIDECAR = {"restartPolicy": "Always"}
         ({"containers": [asking("2", "2")], "initContainers": [asking("1", **SIDECAR)]}, 3, None),
         (asking("8", "9") | {"containers": [asking("2", "2"), {}]}, 8, 9),
         (asking("8") | {"containers": [asking("2", "4")]}, 8, 4),
+        (asking(None, "8") | {"containers": [{}]}, 8, 8),
+        (asking(None, "8") | {"containers": [asking("2")]}, 2, 8),
     ],
 )
 def test_cpu_in_cores(spec: dict[str, Any], asks: float | None, may_use: float | None) -> None:
@@ -48,13 +50,27 @@ def test_cpu_in_cores(spec: dict[str, Any], asks: float | None, may_use: float |
 @pytest.mark.parametrize(
     ("text", "size"),
     [
-        ("64Gi", 64 * 2**30),
-        ("1500M", 1.5e9),
-        (1024, 1024),
-        ("1.5Gi", 1.5 * 2**30),
-        ("12e6", 12e6),
-        ("5gb", None),
+        ("64Gi", 64 * 2**30), ("1500M", 1.5e9), (1024, 1024), ("1.5Gi", 1.5 * 2**30), ("12e6", 12e6),
+        ("5gb", None), (" 2Gi ", 2 * 2**30),
     ],
-)
+)  # fmt: skip
 def test_memory_in_bytes(text: Any, size: float | None) -> None:
     assert request({"containers": [{"resources": {"requests": {"memory": text}}}]}, "memory") == size
+
+
+@pytest.mark.parametrize(
+    ("resource", "gpus"),
+    [
+        ("nvidia.com/gpu", 2), ("nvidia.com/gpu.shared", 2), ("nvidia.com/mig-1g.10gb", 2),
+        ("nvidia.com/a100", 2), ("nvidia.com/H100", 2), ("nvidia.com/a100-40gb", 2),
+        ("nvidia.com/rtxa6000", 2),
+        ("nvidia.com/gh200.shared", 2), ("nvidia.com/GA102GL_A10", 2), ("nvidia.com/gpumem", None),
+        ("nvidia.com/hostdev", 0), ("nvidia.com/bf3_vf", 0), ("rdma/hca", 0),
+        ("nvidia.com/t4", 2), ("nvidia.com/a100sxm4", 2), ("nvidia.com/tesla-v100", 2),
+        ("nvidia.com/p0_sriov", 0), ("nvidia.com/p1_vfs", 0), ("nvidia.com/p4p1", 0), ("nvidia.com/l2", 0),
+        ("nvidia.com/v6net", 0), ("nvidia.com/SRIOV_RDMA", 0), ("nvidia.com/BF3_VF", 0),
+    ],
+)  # fmt: skip
+def test_which_resources_are_gpus(resource: str, gpus: float | None) -> None:
+    """A cluster may call GPUs by their model, and cards of its network as it likes."""
+    assert gpu_request({"containers": [{"resources": {"limits": {resource: 2}}}]}, None) == gpus

@@ -11,7 +11,6 @@ import yaml
 from dutycycle.kube import discovery
 from dutycycle.kubectl.api import Api
 from tests.support.kubectl.plugin_user import User, thing
-from tests.support.servers.kube.accounts import service_account
 from tests.support.servers.kube.crds import Kind, manifest
 from tests.support.servers.kube.server import Kube
 from tests.support.waiting import wait_until
@@ -90,34 +89,27 @@ def test_no_tls_connection_is_one_clear_line(
     assert somebody.completes("why", "") == []
 
 
-@pytest.mark.filterwarnings("error")
-def test_who_does_not_want_the_certificate_checked_is_not_warned(
-    pods: str, changed: Callable[[Callable[[Config], object]], User]
-) -> None:
-    def unchecked(config: Config) -> None:
-        _cluster(config).pop("certificate-authority")
-        _cluster(config)["insecure-skip-tls-verify"] = True
-
-    assert len(changed(unchecked).lines("top", "pods", "-n", pods)) == 3
-
-
 HELPER = {"apiVersion": "client.authentication.k8s.io/v1", "interactiveMode": "Never"}
 
 
 @pytest.mark.parametrize(
-    ("user", "says"),
+    ("users", "says"),
     [
-        ({"exec": HELPER | {"command": "/nowhere/helper"}}, "/nowhere/helper"),
-        ({"exec": HELPER | {"command": "sh", "args": ["-c", "echo log in >&2; exit 3"]}}, "log in"),
-        ({"exec": HELPER | {"command": "echo", "args": ["{}"]}}, "missing key"),
-        ({"auth-provider": {"name": "azure", "config": {}}}, "auth-provider"),
-        ({"token": ""}, "token"),
+        ([{"exec": HELPER | {"command": "/nowhere/helper"}}], "/nowhere/helper"),
+        ([{"exec": HELPER | {"command": "sh", "args": ["-c", "echo log in >&2; exit 3"]}}], "log in"),
+        ([{"exec": HELPER | {"command": "echo", "args": ["{}"]}}], "missing key"),
+        ([{"auth-provider": {"name": "azure", "config": {}}}], "auth-provider"),
+        ([{"token": ""}], "token"),
+        ([], ""),
     ],
 )
 def test_credentials_that_cannot_be_got_are_told_with_the_reason(
-    changed: Callable[[Callable[[Config], object]], User], user: Config, says: str
+    changed: Callable[[Callable[[Config], object]], User], users: list[Config], says: str
 ) -> None:
-    somebody = changed(lambda config: config["users"][0].update({"user": user}))
+    def change(config: Config) -> None:
+        config["users"] = [{"name": config["users"][0]["name"], "user": user} for user in users]
+
+    somebody = changed(change)
     status, stdout, stderr = somebody.run("top", "pods")
     assert (status, stdout, stderr.count("\n")) == (1, "", 1)
     assert f"no access to a cluster: {somebody.env['KUBECONFIG']}: credentials cannot be got: " in stderr
@@ -125,30 +117,24 @@ def test_credentials_that_cannot_be_got_are_told_with_the_reason(
     assert somebody.completes("why", "") == []
 
 
-def test_a_user_that_the_kubeconfig_does_not_have(
-    changed: Callable[[Callable[[Config], object]], User],
-) -> None:
-    status, _, stderr = changed(lambda config: config.update({"users": []})).run("top", "pods")
-    assert (status, stderr.count("\n")) == (1, 1)
-    assert "credentials cannot be got: " in stderr
-
-
-def test_a_helper_that_works_is_enough(
-    kube: Kube, pods: str, changed: Callable[[Callable[[Config], object]], User]
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("way", ["a helper that works", "an unchecked certificate"])
+def test_what_the_kubeconfig_says_is_enough(
+    kube: Kube, pods: str, changed: Callable[[Callable[[Config], object]], User], way: str
 ) -> None:
     answer = (
         '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential",'
         f'"status":{{"token":"{kube.admin.access.token}"}}}}'
     )
-    helper = HELPER | {"command": "echo", "args": [answer]}
-    somebody = changed(lambda config: config["users"][0].update({"user": {"exec": helper}}))
-    assert len(somebody.lines("top", "pods", "-n", pods)) == 3
 
+    def change(config: Config) -> None:
+        if way == "a helper that works":
+            config["users"][0]["user"] = {"exec": HELPER | {"command": "echo", "args": [answer]}}
+        else:
+            del _cluster(config)["certificate-authority"]
+            _cluster(config)["insecure-skip-tls-verify"] = True
 
-def test_a_refusal_says_whom_the_server_takes_us_for(kube: Kube, namespace: str) -> None:
-    nobody = User(service_account(kube, namespace, "nobody").kubeconfig)
-    _, _, stderr = nobody.run("top", "pods", "-n", namespace)
-    assert f'User "system:serviceaccount:{namespace}:nobody"' in stderr
+    assert len(changed(change).lines("top", "pods", "-n", pods)) == 3
 
 
 def test_a_server_without_aggregated_discovery_is_asked_version_by_version(

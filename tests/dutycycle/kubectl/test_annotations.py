@@ -58,15 +58,9 @@ def test_what_the_sink_writes_on_a_pod_is_read() -> None:
     )  # fmt: skip
     found = ours(annotations(pod_values(record)), "dutycycle.io")
     assert of_pod(found) == MaxUsage(
-        gpus=2,
-        gpu_pct=97,
-        gpu_mem_bus_pct=41,
-        cpu_pct=272,
-        cpu_p95_pct=204,
-        mem_mb=2400,
-        net_mbps=62.4,
+        gpus=2, gpu_pct=97, gpu_mem_bus_pct=41, cpu_pct=272, cpu_p95_pct=204, mem_mb=2400, net_mbps=62.4,
         disk=0,
-    )
+    )  # fmt: skip
     assert found["updated"] == "2023-11-14T22:13:20Z"
 
 
@@ -171,19 +165,12 @@ def test_a_name_that_was_cut_is_shown_whole() -> None:
 
 
 @pytest.mark.parametrize(
-    "spoilt",
-    ["", "{", "[1]", "null", '"text"', '{"gpu_0_7":"97"}', '{"gpu_x":97}', '{"gpu_0_7":true}'],
+    "spoilt", ["", "{", "[1]", "null", '"text"', '{"gpu_0_7":"97"}', '{"gpu_x":97}', '{"gpu_0_7":true}']
 )
 def test_what_somebody_has_spoilt_is_as_if_it_were_not_there(spoilt: str) -> None:
     names = (
-        "gpu_util",
-        "max_cpu_util",
-        "gpu-static",
-        "gpu-0",
-        "bert-worker-0",
-        "pods_omitted",
-        "pods_summary",
-    )
+        "gpu_util", "max_cpu_util", "gpu-static", "gpu-0", "bert-worker-0", "pods_omitted", "pods_summary",
+    )  # fmt: skip
     found = ours(
         {f"dutycycle.io/{name}": spoilt for name in names} | {"x.io/gpu_util": '{"gpu_0":1}'}, "dutycycle.io"
     )
@@ -206,16 +193,10 @@ def test_idle_is_zero_and_unknown_is_a_dash() -> None:
 @pytest.mark.parametrize(
     ("seconds", "shown"),
     [
-        (None, "-"),
-        (-3, "0s"),
-        (0, "0s"),
-        (119, "119s"),
-        (120, "2m"),
-        (3599, "59m"),
-        (3600, "1h"),
+        (None, "-"), (-3, "0s"), (0, "0s"), (119, "119s"), (120, "2m"), (3599, "59m"), (3600, "1h"),
         (90_000, "1d"),
     ],
-)
+)  # fmt: skip
 def test_ages_are_as_kubectl_shows_them(seconds: float | None, shown: str) -> None:
     assert output.format_age(seconds) == shown
 
@@ -293,6 +274,9 @@ def test_a_job_that_cannot_be_is_refused(text: str) -> None:
     [
         ([""], ["health", "peaks", "top", "why"]),
         (["t"], ["top"]),
+        (["he"], ["health"]),
+        (["health", "--al"], ["--all"]),
+        (["health", ""], []),
         (["top", ""], ["jobs", "nodes", "pods"]),
         (["top", "-n", "x", "p"], ["pods"]),
         (["top", "pods", "--sort-by", ""], ["cpu", "disk", "gpu", "memory", "name", "network"]),

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.fakes.api_server import FakeApi, fake_api_server, kubeconfig
+from tests.support.fakes.api_server import FakeApi, fake_api_server
 from tests.support.kubectl.plugin_user import User
+from tests.support.servers.kube.client import kubeconfig
 
 JOBS, MPIJOBS = (
     f"/apis/{kinds[0]}/namespaces/default/{kinds[1]}"
@@ -28,7 +29,7 @@ def api() -> Iterator[FakeApi]:
 
 @pytest.fixture
 def user(api: FakeApi, tmp_path: Path) -> User:
-    return User(kubeconfig(tmp_path, api.url))
+    return User(kubeconfig(tmp_path / "kubeconfig", api.url))
 
 
 def test_the_others_are_listed_and_what_is_left_out_is_said(user: User) -> None:

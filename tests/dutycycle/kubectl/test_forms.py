@@ -1,20 +1,14 @@
 """``kubectl dutycycle``: one object by name, short names of kinds, forms of output, and other users."""
 
 import json
-from typing import Any
 
 import pytest
 import yaml
 
-from tests.support.kubectl.plugin_user import User, job, mpijob, thing
+from tests.support.kubectl.plugin_user import POD_TEMPLATE, SELECTED, User, job, mpijob, thing
 from tests.support.servers.kube.accounts import grant, service_account
 from tests.support.servers.kube.server import Kube
 
-POD_TEMPLATE: dict[str, Any] = {
-    "metadata": {"labels": {"app": "web"}},
-    "spec": {"containers": [{"name": "a", "image": "b"}]},
-}
-SELECTED = {"selector": {"matchLabels": {"app": "web"}}, "template": POD_TEMPLATE}
 CRON = {
     "schedule": "0 0 * * *",
     "jobTemplate": {"spec": {"template": {"spec": POD_TEMPLATE["spec"] | {"restartPolicy": "Never"}}}},
@@ -39,14 +33,6 @@ def test_kinds_have_the_names_that_kubectl_knows(
     for word in words:
         assert user.lines("peaks", f"{word}/web", "-n", namespace)[1][:1] == ["web-0"]
         assert user.lines("top", "jobs", f"{word}/web", "-n", namespace)[1][:2] == ["web", kind]
-
-
-def test_one_object_is_asked_for_by_its_name(user: User, pods: str) -> None:
-    for name in ("busy", "pod/busy", "po/busy"):
-        _, *rows = user.lines("top", "pods", name, "-n", pods)
-        assert [row[0] for row in rows] == ["busy"]
-    assert user.lines("top", "pods", "-n", pods, "busy") == user.lines("top", "pods", "busy", "-n", pods)
-    assert user.completes("top", "pods", "-n", pods, "b") == ["busy"]
 
 
 def test_a_selector_that_matches_objects_without_annotations(kube: Kube, user: User, namespace: str) -> None:

@@ -106,12 +106,8 @@ def test_a_dead_collector_is_told_from_a_live_one(
         kube.admin.create(mpijob(namespace, name, **{f"{name}__0": '{"cpu_util":7}'}))
     here = ["-n", namespace]
     of_pods = {
-        "good-0": "live",
-        "bad-0": "stale",
-        "over-0": "ended",
-        "failed-0": "ended",
-        "lost-0": "unknown",
-    }
+        "good-0": "live", "bad-0": "stale", "over-0": "ended", "failed-0": "ended", "lost-0": "unknown",
+    }  # fmt: skip
     of_jobs = {"good": "live", "bad": "stale", "over": "ended", "lost": "unknown", "none": "unknown"}
     assert sampling(user, "top", "pods", *here) == of_pods
     assert sampling(user, "top", "jobs", *here) == of_jobs

@@ -7,7 +7,6 @@ import orjson
 import pytest
 
 from dutycycle.kubectl import cli
-from dutycycle.kubectl.complete import candidates
 from dutycycle.kubectl.nodes import show_health
 
 P = "dutycycle.io"
@@ -54,9 +53,3 @@ def test_the_worst_node_comes_first_and_each_gpu_has_a_line(capsys: pytest.Captu
 def test_all_of_them_and_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
     assert shown(capsys, "--all", "--no-headers")[0].splitlines()[-1] == "a   healthy   -"
     assert [one["name"] for one in orjson.loads(shown(capsys, "-o", "json")[0])] == ["c", "b", "a"]
-
-
-def test_it_is_completed() -> None:
-    assert "health" in candidates(["he"])
-    assert candidates(["health", "--a"]) == ["--all"] or "--all" in candidates(["health", "--a"])
-    assert candidates(["health", ""]) == []

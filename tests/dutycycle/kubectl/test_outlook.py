@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dutycycle.kubectl.outlook import outlook, placement
+from dutycycle.kubectl.why import outlook, placement
 
 NOW_MS = 1_700_000_000_000
 CASES: dict[str, tuple[dict[str, Any], dict[str, str]]] = {

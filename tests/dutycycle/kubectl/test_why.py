@@ -45,12 +45,31 @@ def test_why_says_what_is_known_and_what_is_not(kube: Kube, user: User, pods: st
     assert found["annotations"]["gpu_util"] == {"gpu_0_827505": 97, "gpu_0_9": 3}
 
 
-def test_why_says_why_a_pod_has_its_place_in_the_queue(kube: Kube, user: User, namespace: str) -> None:
-    said = {"expected_s": 60, "delay_s": 480, "why": "expected to take 60 s; 1 GPUs"}
-    kube.admin.create(pod(namespace, "waits", priority=json.dumps(said)))
-    assert "  priority     expected to take 60 s; 1 GPUs\n" in user.run("why", "waits", "-n", namespace)[1]
-    found = json.loads(user.run("why", "waits", "-n", namespace, "-o", "json")[1])
-    assert found["annotations"]["priority"] == said
+ODD = "hot_gpu: gpu-a/3 is 12 °C hotter than the others, usually 1: look at its fan"
+QUEUE = {"expected_s": 60, "delay_s": 480, "why": "expected to take 60 s; 1 GPUs"}
+
+
+@pytest.mark.parametrize(
+    ("annotations", "line", "figures"),
+    [
+        ({"priority": json.dumps(QUEUE)}, "  priority     expected to take 60 s; 1 GPUs\n",
+         {"annotations": {"kind": "training", "priority": QUEUE}}),
+        ({"profile_bottleneck": "launch", "profile_advice": "Fuse kernels."},
+         "  profile      launch: Fuse kernels.\n",
+         {"profile": {"bottleneck": "launch", "advice": "Fuse kernels."}}),
+        ({"anomaly": ODD}, f"  anomaly      {ODD}\n", {"anomaly": ODD}),
+    ],
+    ids=["the queue", "a profile", "an anomaly"],
+)  # fmt: skip
+def test_why_says_what_is_known_beside_insights(
+    kube: Kube, user: User, namespace: str, annotations: dict[str, str], line: str, figures: dict[str, object]
+) -> None:
+    kube.admin.create(pod(namespace, "some", kind="training", **annotations))
+    kube.admin.create(pod(namespace, "other", kind="training"))
+    assert line in user.run("why", "some", "-n", namespace)[1]
+    assert line[:10] not in user.run("why", "other", "-n", namespace)[1]
+    whole = json.loads(user.run("why", "some", "-n", namespace, "-o", "json")[1])
+    assert whole.items() >= figures.items()
 
 
 def test_a_pod_that_never_touched_its_gpus_is_called_so(kube: Kube, user: User, namespace: str) -> None:
@@ -64,23 +83,6 @@ def test_a_pod_that_never_touched_its_gpus_is_called_so(kube: Kube, user: User, 
     assert words == {"holds": "untouched", "came-late": "training", "waits": "-"}
     _, why, _ = user.run("why", "holds", "-n", namespace)
     assert "  untouched    3.25 GPU-hours held without a process on them\n" in why
-
-
-def test_why_says_what_a_profile_says(kube: Kube, user: User, namespace: str) -> None:
-    profile = {"profile_bottleneck": "launch", "profile_advice": "Fuse kernels."}
-    kube.admin.create(pod(namespace, "busy", kind="training", **profile))
-    assert "  profile      launch: Fuse kernels.\n" in user.run("why", "busy", "-n", namespace)[1]
-    found = json.loads(user.run("why", "busy", "-n", namespace, "-o", "json")[1])
-    assert found["profile"] == {"bottleneck": "launch", "advice": "Fuse kernels."}
-
-
-def test_why_says_what_is_odd_while_it_is(kube: Kube, user: User, namespace: str) -> None:
-    odd = "hot_gpu: gpu-a/3 is 12 °C hotter than the others, usually 1: look at its fan"
-    kube.admin.create(pod(namespace, "hot", kind="training", anomaly=odd))
-    kube.admin.create(pod(namespace, "well", kind="training"))
-    assert f"  anomaly      {odd}\n" in user.run("why", "hot", "-n", namespace)[1]
-    assert "anomaly" not in user.run("why", "well", "-n", namespace)[1]
-    assert json.loads(user.run("why", "hot", "-n", namespace, "-o", "json")[1])["anomaly"] == odd
 
 
 def test_why_adds_averages_from_the_records(kube: Kube, user: User, namespace: str, tmp_path: Path) -> None:

@@ -87,13 +87,8 @@ def test_a_history_keeps_the_newest_whatever_size_it_becomes(spans: list[tuple[i
 
 def test_many_subjects_have_shorter_histories() -> None:
     assert [ticks_of_each(subjects) for subjects in (0, 8, 1600, 8000, 13_750, 10**6)] == [
-        600,
-        600,
-        600,
-        100,
-        50,
-        50,
-    ]
+        600, 600, 600, 100, 50, 50,
+    ]  # fmt: skip
 
 
 @given(st.text(max_size=30), st.integers(0, 40), st.booleans())

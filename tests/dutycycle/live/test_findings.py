@@ -8,19 +8,7 @@ from dutycycle.live.views.depth import brief
 from dutycycle.live.views.findings import activity, cycle_words, forecast_words, full_words, says
 from dutycycle.live.views.spans import text_of
 from dutycycle.live.views.warnings import warning_line, warnings
-from tests.support.live import (
-    GPU,
-    POD,
-    POD_SUBJECT,
-    ahead,
-    cgroup,
-    cycles,
-    fed,
-    feed,
-    insight,
-    nvml,
-    trends,
-)
+from tests.support.live import GPU, POD, POD_SUBJECT, ahead, cgroup, cycles, fed, feed, insight, nvml, trends
 
 
 def trend(row: Row) -> str:

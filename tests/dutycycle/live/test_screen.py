@@ -315,9 +315,7 @@ async def test_a_process_of_which_nobody_knows_the_name_is_called_by_none() -> N
         assert line.rstrip().endswith("·")
 
 
-async def test_a_signal_is_sent_after_a_yes_and_not_without(
-    trainings: list[subprocess.Popen[bytes]],
-) -> None:
+async def test_a_signal_is_sent_after_a_yes_and_not_without(trainings: list[subprocess.Popen[bytes]]) -> None:
     first, second = trainings
     async with screen(local_state(trainings)).run_test(size=(160, 40)) as pilot:
         await pilot.press("5", "t")

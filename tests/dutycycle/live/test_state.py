@@ -219,11 +219,7 @@ def test_a_gpu_of_which_nothing_tells_who_has_it_is_not_free(holders: dict[str, 
 def test_the_grid_shows_the_health_of_a_gpu_that_is_lost() -> None:
     verdict = {"gpu": "GPU-1", "index": 1, "level": "reset", "since_ms": 2000, "seen_ms": 2000,
                "reason": "R", "action": "A"}  # fmt: skip
-    health = (
-        "gpu-health",
-        "a",
-        {"node": "a", "ts_ms": 2000, "gpus": [verdict]},
-    )
+    health = ("gpu-health", "a", {"node": "a", "ts_ms": 2000, "gpus": [verdict]})
     state = fed(two_gpus(1000, 0, 1), health, two_gpus(20_000, 0))
     texts = {color: [square.text for square in squares(state, state.gpus(), color)["a"]]
              for color in ("use", "health")}  # fmt: skip

@@ -112,14 +112,8 @@ def test_tables_and_traces_have_the_same_means_of_the_drivers_samples(form: str,
             payload = orjson.dumps(nvml(at, [used], ts_ms=ts_ms))
             trace.write(TraceRecord(topic="dutycycle.nvml-samples", key="a", payload=payload, ts_ms=ts_ms))
     replay = [
-        "replay",
-        str(tmp_path / "day.jsonl"),
-        "--quiet",
-        "--out",
-        f"{tmp_path}/{form}",
-        "--format",
-        form,
-    ]
+        "replay", str(tmp_path / "day.jsonl"), "--quiet", "--out", f"{tmp_path}/{form}", "--format", form,
+    ]  # fmt: skip
     assert main(replay) == 0
     wanted = Wanted(["gpu/*"], ["gpu_util_pct", "power_w"])
     drawn = [

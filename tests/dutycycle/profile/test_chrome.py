@@ -102,6 +102,23 @@ def test_a_trace_that_is_packed_in_parts_is_whole(tmp_path: Path, at: float) -> 
     assert read(path).whole
 
 
+@pytest.mark.parametrize("behind", [b"\0" * 70_000, b"\x1a", b'{"traceEvents": []}', b"<html>"])
+@pytest.mark.parametrize("form", ["object", "list", "cut"])
+def test_what_stands_behind_all_events_does_no_harm(tmp_path: Path, form: str, behind: bytes) -> None:
+    """A file system that was down leaves zeros, an editor its mark, and a copy may lack the end alone."""
+    content = write_trace(asks_for_results(), tmp_path / "trace.json").read_bytes()
+    if form == "list":
+        content = orjson.dumps(orjson.loads(content)["traceEvents"])
+    if form == "cut":
+        content = content[: content.rindex(b"]") + 1] + b', "traceName": "/tmp/tr'
+    found = read(trace_of(tmp_path / "more.json", content + behind))
+    assert found.evidence == read(tmp_path / "trace.json").evidence
+    assert found.whole
+    assert (
+        found.notes[0] == "what stands in the file behind its list of events cannot be read, and is left out"
+    )
+
+
 def test_a_trace_that_is_damaged_is_shown_to_there(tmp_path: Path) -> None:
     content = write_trace(asks_for_results(), tmp_path / "trace.json").read_bytes()
     half = content.index(b'{"', len(content) // 2)
@@ -116,6 +133,7 @@ def test_a_trace_that_is_damaged_is_shown_to_there(tmp_path: Path) -> None:
     ("content", "message"),
     [
         (b"", "is neither an SQLite export of Nsight Systems"),
+        (b"PK\3\4rest", "is packed, and not by gzip: unpack it"),
         (b"{", "is no whole trace"),
         (b'{"a": 1}', "has no events"),
         (b"[]", "has no events"),
@@ -214,7 +232,7 @@ def test_nothing_is_left_in_the_folder_for_temporary_files(
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_an_event_that_comes_again_counts_once(order: int, tmp_path: Path) -> None:
-    """In another stream an equal one is another one. What has its begin and end apart is said."""
+    """In another stream an equal one is another one. What has a begin and no end is said."""
     of_profile = events(waits_for_data())
     once = read(trace(tmp_path / "once.json", of_profile))
     again = read(trace(tmp_path / "again.json", [*of_profile, *of_profile][::order]))
@@ -228,4 +246,25 @@ def test_an_event_that_comes_again_counts_once(order: int, tmp_path: Path) -> No
         trace(tmp_path / "s.json", [kernel | {"tid": 7}, kernel | {"tid": 8}, kernel | {"ph": "B"}])
     )
     assert streams.gpus["0"]["activities"] == 2
-    assert streams.notes[0].startswith("1 events have their begin and their end apart")
+    assert streams.notes[0] == "1 events have a begin and no end (ph: B), and are left out"
+
+
+def test_an_event_may_have_its_begin_and_its_end_apart(tmp_path: Path) -> None:
+    """Within it others may begin and end, of kinds that do not count too; an end without a begin is none."""
+    whole = events(waits_for_data())
+    apart: list[dict[str, Any]] = [{"ph": "E", "pid": 1, "tid": 2, "ts": 0}]
+    for event in whole:
+        if event.get("ph") != "X":
+            apart.append(event)
+            continue
+        begin = {name: value for name, value in event.items() if name != "dur"} | {"ph": "B"}
+        track = {"pid": event.get("pid"), "tid": event.get("tid")}
+        inner = track | {"cat": "python_function", "ts": event["ts"]}
+        end_us = event["ts"] + event["dur"]
+        apart += [begin, inner | {"ph": "B"}, inner | {"ph": "E"}, track | {"ph": "E", "ts": end_us}]
+    of_whole, of_apart = (
+        read(trace(tmp_path / f"{name}.json", part)) for name, part in (("whole", whole), ("apart", apart))
+    )
+    assert of_apart.evidence == of_whole.evidence
+    assert of_apart.notes == of_whole.notes
+    assert [table.rows for table in of_apart.tables] == [table.rows for table in of_whole.tables]

@@ -85,6 +85,23 @@ def test_rows_that_make_no_sense_do_no_harm(tmp_path: Path, sql: str) -> None:
     assert (note in found.notes) is of_kernels
 
 
+@pytest.mark.parametrize("program", [waits_for_data(), asks_for_results()], ids=["data", "results"])
+def test_names_that_are_no_utf8_are_read_on(tmp_path: Path, program: Program) -> None:
+    """As of a range whose name a program cut within a letter: the export itself is whole."""
+    whole = read(write_export(program, tmp_path / "whole.sqlite"))
+    path = change(
+        write_export(program, tmp_path / "export.sqlite"),
+        "UPDATE StringIds SET value = CAST(CAST(value AS BLOB) || x'ff' AS TEXT)",
+        "UPDATE TARGET_INFO_GPU SET name = CAST(CAST(name AS BLOB) || x'ff' AS TEXT)",
+    )
+    found = read(path)
+    assert (found.evidence, found.finding) == (whole.evidence, whole.finding)
+    assert list(found.gpus) == [f"{name}\N{REPLACEMENT CHARACTER}" for name in whole.gpus]
+    rows = table(found, "CUDA API Summary")
+    assert len(rows) == len(table(whole, "CUDA API Summary"))
+    assert all(str(row[-1]).endswith("\N{REPLACEMENT CHARACTER}") for row in rows)
+
+
 def test_without_names_kernels_are_still_counted(tmp_path: Path) -> None:
     found = read(write_export(computes(), tmp_path / "export.sqlite", without=("StringIds",)))
     assert found.evidence["compute_pct"] == 100

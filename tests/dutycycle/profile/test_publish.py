@@ -22,11 +22,7 @@ from tests.support.kafka import send
 JOB = JobRef(api_version="batch/v1", kind="Job", name="bert", uid="j")
 FIRST, NEWEST, ALONE = (
     Pod(uid=uid, namespace="ml", name=name, node="a", phase="Running", started_ms=started_ms, job=job)
-    for uid, name, started_ms, job in (
-        ("p1", "b-0", 5, JOB),
-        ("p2", "b-0", 9, JOB),
-        ("q", "x", 1, None),
-    )
+    for uid, name, started_ms, job in (("p1", "b-0", 5, JOB), ("p2", "b-0", 9, JOB), ("q", "x", 1, None))
 )
 
 
@@ -51,7 +47,7 @@ def settings_of(broker: EmbeddedBroker) -> Settings:
 def on_topic(broker: EmbeddedBroker) -> dict[str, ProfileVerdict]:
     """By key."""
     found = asyncio.run(read_all(settings_of(broker), "profiles", 20))
-    return {one.key_text or "": decode(ProfileVerdict, one.payload or b"", "profiles") for one in found}
+    return {one.key or "": decode(ProfileVerdict, one.value or b"", "profiles") for one in found}
 
 
 def test_it_is_published_for_the_newest_pod_of_the_name_and_for_its_job(
@@ -60,10 +56,7 @@ def test_it_is_published_for_the_newest_pod_of_the_name_and_for_its_job(
     export = write_export(waits_for_data(), tmp_path / "report1.sqlite")
     assert main(["profile", str(export), "--pod", "ml/b-0", *flags]) == 0
     out, err = capsys.readouterr()
-    assert ("held back by: input (98% sure)" in out, err) == (
-        True,
-        "published for pod ml/b-0 of job bert\n",
-    )
+    assert ("held back by: input (98% sure)" in out, err) == (True, "published for pod ml/b-0 of job bert\n")
     assert main(["profile", str(export), "--pod", "x", "--format", "json", *flags]) == 0
     found = on_topic(broker)
     assert found.keys() == {"p2", "j", "q"}

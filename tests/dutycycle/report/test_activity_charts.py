@@ -36,12 +36,18 @@ def gathered(ticks: Sequence[Sequence[dict[str, Any]] | None]) -> Gathered:
     return gather_records(records, Settings())
 
 
+def time_of(run: Gathered, **chosen: str) -> Chart:
+    """Give the chart of where the time goes."""
+    chart = time_chart(view_of(run, **chosen))
+    assert chart is not None
+    return chart
+
+
 def layers(ticks: Sequence[Sequence[dict[str, Any]] | None]) -> dict[str, list[float | None]]:
     """What the chart shows of each second, by layer."""
-    chart = time_chart(view_of(gathered(ticks)))
-    assert chart is not None
     return {
-        one.name: [None if np.isnan(pct) else round(pct, 6) for pct in one.points.mean] for one in chart.lines
+        one.name: [None if np.isnan(pct) else round(pct, 6) for pct in one.points.mean]
+        for one in time_of(gathered(ticks)).lines
     }
 
 
@@ -82,11 +88,8 @@ def test_gpus_are_averaged_over_those_that_were_measured() -> None:
 
 
 def test_without_counters_it_says_so() -> None:
-    with_them, without = (time_chart(view_of(gathered([[of]] * 5))) for of in (ALL, {"gpu_util_pct": 90}))
-    assert with_them is not None
-    assert without is not None
-    assert "tensor cores" in with_them.note
-    assert "do not tell" in without.note
+    assert "tensor cores" in time_of(gathered([[ALL]] * 5)).note
+    assert "do not tell" in time_of(gathered([[{"gpu_util_pct": 90}]] * 5)).note
     assert time_chart(view_of(gathered([[{"power_w": 100}]] * 5))) is None
 
 
@@ -108,8 +111,7 @@ def drawn_area(chart: Chart, name: str) -> float:
 
 def test_the_areas_that_are_drawn_are_the_time_that_was_measured() -> None:
     ticks = [[ALL]] * 8 + [None] * 4 + [[ALL | {"tensor_active_pct": 50}]] * 8
-    chart = time_chart(view_of(gathered(ticks)))
-    assert chart is not None
+    chart = time_of(gathered(ticks))
     expected = {TENSOR: 8 * 25 + 8 * 50, SM: 8 * 35 + 8 * 10, EMPTY: 16 * 30, IDLE: 16 * 10}
     assert {name: drawn_area(chart, name) for name in expected} == pytest.approx(expected)
 
@@ -129,8 +131,8 @@ def steps(seconds: int = 300, period: int = 10) -> Gathered:
     return gathered([[tick(at)] for at in range(seconds)])
 
 
-def plane_of(run: Gathered) -> Chart | None:
-    view = view_of(run)
+def plane_of(run: Gathered, **chosen: str) -> Chart | None:
+    view = view_of(run, **chosen)
     return plane_chart(view, shown_cycle(run, view))
 
 
@@ -198,19 +200,16 @@ def on_slices(seconds: int = 60) -> Gathered:
 def test_a_pod_on_a_slice_has_the_drawings_of_its_own_slice() -> None:
     run = on_slices()
     for pod, tensor, dram in (("p", 12, 72), ("q", 70, 30)):
-        view = view_of(run, pod=pod)
-        chart, plane = time_chart(view), plane_chart(view, shown_cycle(run, view))
-        assert chart is not None
+        chart, plane = time_of(run, pod=pod), plane_of(run, pod=pod)
         assert plane is not None
         assert chart.title == "Where the MIG slice's time goes"
-        assert [phase.name for phase in phases_of(view, [], None)] == [BUSY_PHASE]
+        assert [phase.name for phase in phases_of(view_of(run, pod=pod), [], None)] == [BUSY_PHASE]
         assert {line.name: np.nanmean(line.points.mean) for line in chart.lines} == pytest.approx(
             {TENSOR: tensor, SM: 80 - tensor, EMPTY: 10, IDLE: 10}
         )
         (spots,) = plane.spots
         assert (set(spots.x), set(spots.y)) == ({dram}, {tensor})
-    chart = time_chart(view_of(run))
-    assert chart is not None
+    chart = time_of(run)
     assert chart.title == "Where the MIG slices' time goes"
     assert "Mean over all MIG slices." in (chart.note or "")
     assert np.nanmean(chart.lines[0].points.mean) == pytest.approx(41)

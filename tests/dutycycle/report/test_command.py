@@ -27,19 +27,11 @@ def test_a_report_of_a_trace(trace: Path, tmp_path: Path) -> None:
     [
         (["{trace}", "--job", "gpt"], 1, "no job 'gpt' in the trace; there are jobs: ml/bert"),
         (["{trace}", "--job", ""], 1, "no job '' in the trace; there are jobs: ml/bert"),
-        (
-            ["{folder}/none.jsonl"],
-            1,
-            "none.jsonl: No such file or directory; for a job or pod of this name add",
-        ),
+        (["{folder}/none.jsonl"], 1, "none.jsonl: No such file or directory; for a job or pod of this name"),
         ([], 2, "give a trace, or --since 2h with the name of a job or pod"),
         (["{trace}", "--until", "1h"], 2, "--until needs --since"),
         (["{trace}", "--from-prometheus", "http://h:1"], 2, "--from-prometheus needs --since"),
-        (
-            ["bert", "--since", "1h"],
-            2,
-            "give --broker kafka://host:9092 (or DUTYCYCLE_BROKER), or --from-prom",
-        ),
+        (["bert", "--since", "1h"], 2, "give --broker kafka://host:9092 (or DUTYCYCLE_BROKER), or --from-"),
         (["bert", "gpt", "--since", "1h"], 2, "--since goes with one name, not 2: bert, gpt"),
         (["--since", "1h", "--job", "bert"], 2, "--job and --pod go with a trace"),
         (

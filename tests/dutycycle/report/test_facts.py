@@ -1,9 +1,10 @@
 """The figures of a report, against what the trace was made of."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import orjson
 import pytest
@@ -26,6 +27,31 @@ SECONDS = 720
 @pytest.fixture(scope="module")
 def facts(gathered: Gathered) -> Facts:
     return facts_of(gathered, view_of(gathered, job="bert"), Settings())
+
+
+def facts_and_figures(
+    records: Sequence[ConsumerRecord], settings: Settings | None = None, **chosen: str
+) -> tuple[Facts, dict[str, str]]:
+    """Give the facts of records and their figures in words."""
+    settings = settings or Settings()
+    gathered = gather_records(records, settings)
+    view = view_of(gathered, **chosen)
+    facts = facts_of(gathered, view, settings)
+    return facts, dict(key_figures(facts, view))
+
+
+def ticks_of(gpus: Iterable[Sequence[dict[str, Any]]]) -> list[ConsumerRecord]:
+    """Give a sample of each second, of these GPUs."""
+    return [
+        record("nvml-samples", "a", nvml(at, list(gpus_then), ts_ms=START_MS + 1000 * at), at)
+        for at, gpus_then in enumerate(gpus)
+    ]
+
+
+def pods_of_bert(*uids: str) -> list[ConsumerRecord]:
+    job = {"api_version": "v1", "kind": "Job", "name": "bert", "uid": "u"}
+    named = {"v": 1, "namespace": "ml", "node": "a", "phase": "Running", "job": job}
+    return [record("pods", uid, {**named, "uid": uid, "name": uid}) for uid in uids]
 
 
 def test_gpus_are_summed_exactly(facts: Facts) -> None:
@@ -77,10 +103,8 @@ def test_what_it_costs(gathered: Gathered) -> None:
 def test_cores_of_pods_that_came_and_went_are_those_of_a_moment(
     first: range, second: range, gap: Sequence[int], cores: float
 ) -> None:
-    job = {"api_version": "v1", "kind": "Job", "name": "bert", "uid": "u"}
-    named = {"v": 1, "namespace": "ml", "node": "a", "phase": "Running", "job": job}
     lives = {"p1": first, "p2": second}
-    records = [record("pods", uid, {**named, "uid": uid, "name": uid}) for uid in lives]
+    records = pods_of_bert(*lives)
     for at in sorted({*first, *second}):
         pods = [
             {"uid": uid, "containers": [{"id": "c", "cpu_util_pct": 200}]}
@@ -89,45 +113,32 @@ def test_cores_of_pods_that_came_and_went_are_those_of_a_moment(
         ]
         sample = cgroup(at, {"cpu_util_pct": 400}, pods, ts_ms=1000 * (1_770_000_000 + at))
         records.append(record("cgroup-samples", "a", sample, at))
-    gathered = gather_records(records, Settings())
-    view = view_of(gathered, job="bert")
-    figures = dict(key_figures(facts_of(gathered, view, Settings()), view))
+    _, figures = facts_and_figures(records, job="bert")
     assert figures["CPU"] == f"mean {cores:.2f} cores, p95 2.00, max 2.00 of one"
 
 
 def test_time_and_energy_of_a_gpu_are_those_of_the_jobs_pods_alone() -> None:
     """Between two short pods of a job somebody else had the GPU."""
-    job = {"api_version": "v1", "kind": "Job", "name": "bert", "uid": "u"}
-    named = {"v": 1, "namespace": "ml", "node": "a", "phase": "Running", "job": job}
-    records = [record("pods", uid, {**named, "uid": uid, "name": uid}) for uid in ("p1", "p2")]
+    gpus = []
     for at in range(60):
         uid = "p1" if at < 2 else "p2" if at >= 58 else "p3"
         power_w = 100 if uid != "p3" else 1000
         energy_j = 5000 + 100 * at if at < 2 else 5100 + 1000 * (min(at, 57) - 1) + 100 * max(at - 57, 0)
-        used = gpu(0, gpu_util_pct=50, power_w=power_w, energy_j=energy_j,
-                   processes=[{"pid": 7, "pod_uid": uid}])  # fmt: skip
-        records.append(record("nvml-samples", "a", nvml(at, [used], ts_ms=1000 * (1_770_000_000 + at)), at))
-    gathered = gather_records(records, Settings())
-    (use,) = facts_of(gathered, view_of(gathered, job="bert"), Settings()).gpus
+        gpus.append([gpu(0, gpu_util_pct=50, power_w=power_w, energy_j=energy_j,
+                         processes=[{"pid": 7, "pod_uid": uid}])])  # fmt: skip
+    (use,) = facts_and_figures([*pods_of_bert("p1", "p2"), *ticks_of(gpus)], job="bert")[0].gpus
     assert (use.seconds, use.busy_s, use.energy_j) == (4, 2, 300)
 
 
 def test_cost_and_energy_that_nobody_tells_are_not_0() -> None:
-    def told(**fields: float) -> tuple[Facts, dict[str, str]]:
-        samples = [
-            nvml(at, [gpu(0, gpu_util_pct=0), gpu(1, **fields)], ts_ms=1000 * (1_770_000_000 + at))
-            for at in range(60)
-        ]
-        records = [record("nvml-samples", "a", sample, at) for at, sample in enumerate(samples)]
-        gathered = gather_records(records, Settings())
-        view = view_of(gathered)
-        of_view = facts_of(gathered, view, Settings(price_kwh=0.5))
-        return of_view, dict(key_figures(of_view, view))
+    def of_second_gpu(**fields: float) -> tuple[Facts, dict[str, str]]:
+        gpus = [gpu(0, gpu_util_pct=0), gpu(1, **fields)]
+        return facts_and_figures(ticks_of([gpus] * 60), Settings(price_kwh=0.5))
 
-    facts, figures = told()
+    facts, figures = of_second_gpu()
     assert (facts.cost, facts.idle_cost) == (None, None)
     assert "Cost" not in figures
-    facts, figures = told(power_w=600)
+    facts, figures = of_second_gpu(power_w=600)
     assert facts.cost == pytest.approx(0.5 * 0.01)
     assert figures["GPU energy"] == "36.0 kJ of 60 GPU-s of which that is known"
 
@@ -139,16 +150,8 @@ def test_cost_and_energy_that_nobody_tells_are_not_0() -> None:
     ids=["all the time", "from the middle on", "not for a while", "no more"],
 )  # fmt: skip
 def test_energy_by_a_counter_is_known_from_when_it_was_read(read: Sequence[int], known: str) -> None:
-    samples = [
-        nvml(at, [gpu(0, **({"energy_j": 5000.0 + 100 * at} if at in read else {}))],
-             ts_ms=1000 * (1_770_000_000 + at))
-        for at in range(60)
-    ]  # fmt: skip
-    gathered = gather_records(
-        [record("nvml-samples", "a", sample, at) for at, sample in enumerate(samples)], Settings()
-    )
-    view = view_of(gathered)
-    figures = dict(key_figures(facts_of(gathered, view, Settings()), view))
+    gpus = [gpu(0, **({"energy_j": 5000.0 + 100 * at} if at in read else {})) for at in range(60)]
+    _, figures = facts_and_figures(ticks_of([used] for used in gpus))
     assert figures["GPU energy"].partition("J")[2] == known
 
 
@@ -197,27 +200,19 @@ def test_a_gpu_whose_utilization_nobody_tells_is_no_zero_in_means() -> None:
 
 
 def test_time_of_which_utilization_is_not_known_is_not_idle_and_weighs_no_mean() -> None:
-    gathered = Gathered()
-    for at in range(100):
-        seldom = gpu(0, gpu_util_pct=100 if at >= 90 else None)
-        gathered.sample(record("nvml-samples", "a", nvml(at, [seldom, gpu(1, gpu_util_pct=0)]), at))
-    view = view_of(gathered)
-    facts = facts_of(gathered, view, Settings())
-    figures = dict(key_figures(facts, view))
+    seldom = [gpu(0, gpu_util_pct=100 if at >= 90 else None) for at in range(100)]
+    _, figures = facts_and_figures(ticks_of([used, gpu(1, gpu_util_pct=0)] for used in seldom))
     assert figures["GPU time"] == "200 GPU-s, busy 10 GPU-s of 110 GPU-s of which that is known"
     assert figures["GPU utilization"] == "mean 9.1 %, max 100 %"
 
 
 def test_a_verdict_lasts_no_longer_than_the_job() -> None:
     """Insights of its GPU go on while somebody else has it, and say more of the job until it is forgotten."""
-    job = {"api_version": "v1", "kind": "Job", "name": "bert", "uid": "u"}
-    named = {"v": 1, "namespace": "ml", "node": "a", "phase": "Running", "job": job}
     gathered = Gathered()
-    gathered.sample(record("pods", "p1", {**named, "uid": "p1", "name": "p1"}))
-    for at in range(100):
-        processes = [{"pid": 7, "pod_uid": "p1"}] if 10 <= at < 60 else []
-        sample = nvml(at, [gpu(0, gpu_util_pct=50, processes=processes)], ts_ms=START_MS + 1000 * at)
-        gathered.sample(record("nvml-samples", "a", sample, at))
+    used = [{"pid": 7, "pod_uid": "p1"}]
+    gpus = ([gpu(0, gpu_util_pct=50, processes=used if 10 <= at < 60 else [])] for at in range(100))
+    for sample in (*pods_of_bert("p1"), *ticks_of(gpus)):
+        gathered.sample(sample)
     insight = {"kind": "training", "bottleneck": "gpu", "since_ms": START_MS, "evidence": {}}
     for second in (30, 90):
         gathered.insights["job/u"].append({**insight, "ts_ms": START_MS + 1000 * second})
@@ -228,9 +223,8 @@ def test_a_verdict_lasts_no_longer_than_the_job() -> None:
 def test_a_pod_of_which_nothing_is_known_is_not_at_the_top() -> None:
     gathered = Gathered()
     gpus = [gpu(at, processes=[{"pid": 7 + at, "pod_uid": f"p{1 + at}"}]) for at in range(2)]
-    for at in range(60):
-        sample = nvml(at, gpus, ts_ms=START_MS + 1000 * at)
-        gathered.sample(record("nvml-samples", "a", sample, at))
+    for sample in ticks_of([gpus] * 60):
+        gathered.sample(sample)
     times = {"since_ms": START_MS, "ts_ms": START_MS + 30_000}
     for pod, kind, bottleneck in (("p1", "unknown", "unknown"), ("p2", "training", "input")):
         insight = {"kind": kind, "bottleneck": bottleneck, "confidence": 0.9, "evidence": {}, **times}
@@ -279,16 +273,13 @@ def test_seconds_by_name_has_the_longest_first() -> None:
 
 
 def test_a_gpu_that_is_held_and_never_touched_is_said() -> None:
-    gathered, given = Gathered(), [{"pod_uid": "A", "namespace": "n", "pod": "A"}]
-    for at in range(100):
-        processes = [] if at < 60 else [{"pid": 1, "pod_uid": "A"}]
-        held = {**gpu(0, gpu_util_pct=0), "allocated": given, "processes": processes}
-        unseen = {**gpu(1, gpu_util_pct=0), "allocated": given}
-        gathered.sample(record("nvml-samples", "a", nvml(at, [held, unseen]), at))
-    view = view_of(gathered)
-    found = facts_of(gathered, view, Settings())
+    given, used = [{"pod_uid": "A", "namespace": "n", "pod": "A"}], [{"pid": 1, "pod_uid": "A"}]
+    found, figures = facts_and_figures(ticks_of(
+        [gpu(0, gpu_util_pct=0, allocated=given, processes=[] if at < 60 else used),
+         gpu(1, gpu_util_pct=0, allocated=given)] for at in range(100)
+    ))  # fmt: skip
     assert [use.untouched_s for use in found.gpus] == [60, None]
-    assert dict(key_figures(found, view))["Held without a process"] == "60 GPU-s"
+    assert figures["Held without a process"] == "60 GPU-s"
 
 
 def test_busy_time_in_which_a_gpu_waits_is_no_work_in_the_report() -> None:

@@ -88,15 +88,8 @@ def test_a_signal_leaves_nothing_behind(tmp_path: Path) -> None:
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     flags = (
-        "--since",
-        "1h",
-        "--broker",
-        "kafka://127.0.0.1:9",
-        "--timeout",
-        "5m",
-        "--out",
-        tmp_path / "x.html",
-    )
+        "--since", "1h", "--broker", "kafka://127.0.0.1:9", "--timeout", "5m", "--out", tmp_path / "x.html",
+    )  # fmt: skip
     process = subprocess.Popen(
         [*command(), "report", "bert", *map(str, flags)],
         env=environ() | {"TMPDIR": str(temporary)}, stderr=subprocess.DEVNULL,

@@ -29,13 +29,8 @@ def gpus(node: str, second: int, **users: list[str]) -> tuple[str, Mapping[str, 
         for name, uids in users.items()
     ]  # fmt: skip
     head = {
-        "v": 1,
-        "node": node,
-        "collector": "c",
-        "seq": second,
-        "ts_ms": 1000 * second,
-        "interval_ms": 1000,
-    }
+        "v": 1, "node": node, "collector": "c", "seq": second, "ts_ms": 1000 * second, "interval_ms": 1000,
+    }  # fmt: skip
     return "nvml-samples", {**head, "gpus": found}
 
 
@@ -53,11 +48,30 @@ CLUSTER = given(
 )  # fmt: skip
 
 
-def test_without_a_name_everything_is_shown() -> None:
-    view = view_of(CLUSTER)
-    assert (view.title, view.first_ms, view.last_ms) == ("a, b", 0, 19_000)
-    assert [one.name for one in view.gpus] == ["a gpu 0", "a gpu 1", "a gpu 2", "b gpu 0", "b gpu 1"]
-    assert list(view.subjects) == ["job/u-bert", "pod/p1", "pod/p2", "pod/p3"]
+ALL = ["a gpu 0", "a gpu 1", "a gpu 2", "b gpu 0", "b gpu 1"]
+OF_JOB = (
+    "ml/bert",
+    0,
+    ["rank 0 gpu 0", "rank 0 gpu 2", "rank 1 gpu 0"],
+    ["job/u-bert", "pod/p1", "pod/p2"],
+    ["ml/other"],
+)
+VIEWS: list[tuple[dict[str, str], tuple[str, int, list[str], list[str], list[str]]]] = [
+    ({}, ("a, b", 0, ALL, ["job/u-bert", "pod/p1", "pod/p2", "pod/p3"], [])),
+    *(({"job": name}, OF_JOB) for name in ("bert", "ml/bert", "u-bert")),
+    *(({"pod": name}, ("ml/bert-1", 3000, ["gpu 0"], ["pod/p2"], []))
+      for name in ("bert-1", "ml/bert-1", "p2")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("chosen", "expected"), VIEWS)
+def test_a_view_is_of_all_or_of_a_job_or_of_a_pod(
+    chosen: dict[str, str], expected: tuple[str, int, list[str], list[str], list[str]]
+) -> None:
+    view = view_of(CLUSTER, **chosen)
+    names = [gpu.name for gpu in view.gpus]
+    assert (view.title, view.first_ms, names, list(view.subjects), view.others) == expected
+    assert view.last_ms == 19_000
 
 
 def test_jobs_have_an_order_that_is_the_same_each_time() -> None:
@@ -93,23 +107,6 @@ def test_a_gpu_is_a_jobs_while_a_pod_of_it_lives_that_used_it() -> None:
     assert view.others == []
 
 
-@pytest.mark.parametrize("name", ["bert", "ml/bert", "u-bert"])
-def test_a_job_has_the_gpus_of_its_pods_in_their_time(name: str) -> None:
-    view = view_of(CLUSTER, job=name)
-    assert (view.title, view.first_ms, view.last_ms) == ("ml/bert", 0, 19_000)
-    assert [one.name for one in view.gpus] == ["rank 0 gpu 0", "rank 0 gpu 2", "rank 1 gpu 0"]
-    assert list(view.subjects) == ["job/u-bert", "pod/p1", "pod/p2"]
-    assert view.others == ["ml/other"]
-
-
-@pytest.mark.parametrize("name", ["bert-1", "ml/bert-1", "p2"])
-def test_a_pod_has_its_own_gpus_and_time(name: str) -> None:
-    view = view_of(CLUSTER, pod=name)
-    assert (view.first_ms, view.last_ms) == (3000, 19_000)
-    assert [one.name for one in view.gpus] == ["gpu 0"]
-    assert view.others == []
-
-
 @pytest.mark.parametrize(
     ("chosen", "message"),
     [
@@ -127,23 +124,21 @@ def test_a_pod_of_which_nothing_was_measured_is_no_report_of_zeros() -> None:
         view_of(given(pod("p1", "x", "a"), gpus("a", 1, g0=[])), pod="x")
 
 
-def test_ranks_are_in_their_order_whatever_the_nodes_are_called() -> None:
-    pods = [pod("p1", "bert-0", "z", "bert", 0), pod("p2", "bert-1", "a", "bert", 1)]
-    found = given(*pods, gpus("z", 1, g0=["p1"]), gpus("a", 1, g0=["p2"]))
-    view = view_of(found, job="bert")
-    assert [(one.name, one.traced.node) for one in view.gpus] == [
-        ("rank 0 gpu 0", "z"),
-        ("rank 1 gpu 0", "a"),
-    ]
-
-
-def test_a_rank_that_was_on_two_nodes_gives_no_gpu_its_name() -> None:
-    pods = [
-        pod("p1", "bert-0", "z", "bert", 0),
-        pod("p2", "bert-0", "a", "bert", 0),
-    ]  # started again elsewhere
-    found = given(*pods, gpus("z", 1, g0=["p1"]), gpus("a", 2, g0=["p2"]))
-    assert [one.name for one in view_of(found, job="bert").gpus] == ["a gpu 0", "z gpu 0"]
+@pytest.mark.parametrize(
+    ("pods", "names"),
+    [
+        ([pod("p1", "bert-0", "z", "bert", 0), pod("p2", "bert-1", "a", "bert", 1)],
+         [("rank 0 gpu 0", "z"), ("rank 1 gpu 0", "a")]),
+        ([pod("p1", "bert-0", "z", "bert", 0), pod("p2", "bert-0", "a", "bert", 0)],
+         [("a gpu 0", "a"), ("z gpu 0", "z")]),
+    ],
+    ids=["two ranks, whatever the nodes are called", "a rank that was on two nodes gives no name"],
+)  # fmt: skip
+def test_gpus_are_called_by_ranks_in_their_order(
+    pods: list[tuple[str, Mapping[str, Any]]], names: list[tuple[str, str]]
+) -> None:
+    view = view_of(given(*pods, gpus("z", 1, g0=["p1"]), gpus("a", 2, g0=["p2"])), job="bert")
+    assert [(gpu.name, gpu.traced.node) for gpu in view.gpus] == names
 
 
 @pytest.mark.parametrize(

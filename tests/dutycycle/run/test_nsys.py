@@ -1,6 +1,5 @@
 """``dutycycle run --nsys``, with a program that is called as nsys is."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,19 +7,14 @@ from pathlib import Path
 import pytest
 
 from tests.support.fakes.nsys import install
-from tests.support.processes.warm import command
+from tests.support.processes.commands import environ, run_to_end
 
-_ROOT = Path(__file__).resolve().parents[3]
 _FAILS = "import sys; print('trained'); sys.exit(3)"
 
 
-def run(folder: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    outside = {name: value for name, value in os.environ.items() if not name.startswith("DUTYCYCLE_")}
-    return subprocess.run(
-        [*command(), "run", *arguments], cwd=_ROOT,
-        env=outside | {"PATH": str(folder / "bin"), "HOME": str(folder)} | environ,
-        capture_output=True, text=True, timeout=280, check=False,
-    )  # fmt: skip
+def run(folder: Path, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+    env = environ() | {"PATH": str(folder / "bin"), "HOME": str(folder)} | more
+    return run_to_end("run", *arguments, env=env)
 
 
 def test_the_summary_and_the_report_say_what_it_saw(tmp_path: Path) -> None:

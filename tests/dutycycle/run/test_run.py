@@ -1,6 +1,5 @@
 """``dutycycle run`` as a user types it, with the fake driver and real processes."""
 
-import os
 import re
 import subprocess
 import sys
@@ -14,9 +13,8 @@ import pytest
 from tests.support.data.traces import read_trace
 from tests.support.fakes.nvml.library import driver
 from tests.support.fakes.nvml.one_used import one_used
-from tests.support.processes.warm import command
+from tests.support.processes.commands import environ, run_to_end
 
-_ROOT = Path(__file__).resolve().parents[3]
 GIB = 1024**3
 _TRAINS = """
 import os, sys, time
@@ -34,18 +32,6 @@ sys.exit(3)
 """
 
 
-def dutycycle(
-    *arguments: str | Path, environ: dict[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
-    outside = {name: value for name, value in os.environ.items() if not name.startswith("DUTYCYCLE_")}
-    # Where the fake driver is, is read at the start of a process.
-    start = [sys.executable, "-m", "dutycycle"] if environ else command()
-    return subprocess.run(
-        [*start, *map(str, arguments)], cwd=_ROOT,
-        env={**outside, **(environ or {})}, capture_output=True, text=True, timeout=280, check=False,
-    )  # fmt: skip
-
-
 def records(folder: Path) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = {}
     for one in read_trace(str(folder / "trace.jsonl.zst")):
@@ -58,11 +44,10 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.
     """A command of six seconds that uses one of two GPUs."""
     folder = tmp_path_factory.mktemp("run")
     file = one_used(None).write(folder / "world")
-    outside = {name: value for name, value in os.environ.items() if not name.startswith("DUTYCYCLE_")}
     out = folder / "out"
-    done = dutycycle(
+    done = run_to_end(
         "run", "--interval", "250ms", "--price-gpu-hour", "3", "--out", out, "--",
-        sys.executable, "-c", _TRAINS, environ=outside | driver(file),
+        sys.executable, "-c", _TRAINS, env=environ() | driver(file),
     )  # fmt: skip
     return out, done
 
@@ -123,12 +108,12 @@ def test_overhead_and_paths_are_said_and_the_report_is_there(trained: Trained) -
     text = (out / "report.html").read_text()
     assert 'data-chart="gpu-util"' in text
     assert (out / "report.files" / "gpu-util.png").exists()
-    again = dutycycle("report", out / "trace.jsonl.zst", "--out", out / "again.html")
+    again = run_to_end("report", out / "trace.jsonl.zst", "--out", out / "again.html")
     assert again.returncode == 0, again.stderr
 
 
 def test_without_a_gpu_it_works_and_says_so_once(tmp_path: Path) -> None:
-    done = dutycycle("run", "--out", tmp_path / "out", "--", "sh", "-c", "sleep 1.2\nexit 5")
+    done = run_to_end("run", "--out", tmp_path / "out", "--", "sh", "-c", "sleep 1.2\nexit 5")
     assert done.returncode == 5
     assert done.stderr.startswith("dutycycle: sh -c 'sleep 1.2 exit 5'")
     assert done.stderr.count("libnvidia-ml.so.1 cannot be loaded") == 1
@@ -150,7 +135,7 @@ def test_what_cannot_be_done_is_one_line_and_leaves_nothing(
 ) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine").touch()
-    done = dutycycle("run", *(one.format(folder=tmp_path) for one in arguments))
+    done = run_to_end("run", *(one.format(folder=tmp_path) for one in arguments))
     assert done.returncode == status
     assert message in done.stderr
     assert len(done.stderr.splitlines()) == 1
@@ -159,5 +144,5 @@ def test_what_cannot_be_done_is_one_line_and_leaves_nothing(
 
 def test_words_of_the_command_are_never_ours(tmp_path: Path) -> None:
     """``up`` is a service of ours, and ``--from -10m`` a flag: not here."""
-    done = dutycycle("run", "--out", tmp_path / "out", "--", "echo", "up", "--from", "-10m", "-v", "--", "x")
+    done = run_to_end("run", "--out", tmp_path / "out", "--", "echo", "up", "--from", "-10m", "-v", "--", "x")
     assert (done.returncode, done.stdout) == (0, "up --from -10m -v -- x\n")

@@ -9,14 +9,15 @@ import pytest
 
 from dutycycle.contract.codec import decode
 from dutycycle.contract.records.processes import ProcessSample
-from tests.dutycycle.run.test_run import _ROOT, dutycycle
 from tests.support.data.torch_site import torch_site
 from tests.support.data.traces import read_trace
 from tests.support.fakes.nvml.library import driver
 from tests.support.fakes.nvml.one_used import one_used
 from tests.support.frameworks import PYTORCH, python_with
+from tests.support.processes.commands import environ, run_to_end
 
 STEPS = 25
+_ROOT = Path(__file__).resolve().parents[3]
 _TRAINS = """
 import ctypes, os, sys, time
 from pathlib import Path
@@ -41,12 +42,12 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     folder = tmp_path_factory.mktemp("training")
     (folder / "train.py").write_text(_TRAINS)
     libraries = sorted(torch_site(folder).rglob("*.so*"))
-    seen = os.environ | driver(one_used(None).write(folder / "world"))
+    seen = environ() | driver(one_used(None).write(folder / "world"))
     seen |= {"RANK": "0", "WORLD_SIZE": "1", "AWS_SECRET_ACCESS_KEY": "hunter2"}
     seen["PYTHONPATH"] = os.pathsep.join(sys.path)
-    done = dutycycle(
+    done = run_to_end(
         "run", "--interval", "250ms", "--out", folder / "out", "--",
-        sys.executable, folder / "train.py", *libraries, environ=seen,
+        sys.executable, folder / "train.py", *libraries, env=seen,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return folder / "out", done.stderr
@@ -86,7 +87,7 @@ def test_the_records_have_each_step_once_and_no_secret(ran: tuple[Path, str]) ->
 
 
 def test_nothing_is_left_of_the_socket(ran: tuple[Path, str], tmp_path: Path) -> None:
-    done = dutycycle(
+    done = run_to_end(
         "run", "--out", tmp_path / "out", "--", sys.executable, "-c",
         "import os; print(os.environ['DUTYCYCLE_SOCKET'])",
     )  # fmt: skip
@@ -97,9 +98,9 @@ def test_nothing_is_left_of_the_socket(ran: tuple[Path, str], tmp_path: Path) ->
 
 def test_a_training_by_real_pytorch(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(PYTORCH)
-    done = dutycycle(
+    done = run_to_end(
         "run", "--interval", "200ms", "--out", tmp_path / "out", "--", python_with(), tmp_path / "train.py",
-        environ={"PYTHONPATH": str(_ROOT)},
+        env=environ() | {"PYTHONPATH": str(_ROOT)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert re.search(r"Steps +20, ", done.stderr), done.stderr

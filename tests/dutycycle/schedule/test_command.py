@@ -33,7 +33,13 @@ LOG = [
     {"jobid": "a", "vc": "v", "user": "u", "submitted_time": "2017-10-07 01:11:39", "attempts": [RAN, RAN]},
     {"jobid": "b", "vc": "v", "user": "u", "submitted_time": "2017-10-07 01:11:39", "attempts": []},
     {"jobid": "c", "vc": "v", "user": "u", "submitted_time": "yesterday", "attempts": [RAN]},
-]
+    {"jobid": "d", "vc": "v", "user": "u", "submitted_time": "2017-10-07 01:11:39",
+     "attempts": [RAN, RAN | {"end_time": "2017-10-07 01:12:00"}]},
+    {"jobid": "e", "vc": "v", "submitted_time": "2017-10-07 01:11:39", "attempts": [RAN]},
+    {"jobid": "f", "vc": "v", "user": "u", "submitted_time": "2017-10-07 01:11:39",
+     "attempts": [RAN, RAN | {"detail": []}]},
+    {"jobid": "g", "attempts": None},
+]  # fmt: skip
 
 
 def test_a_table_and_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -89,10 +95,29 @@ def test_a_policy_of_a_file(tmp_path: Path) -> None:
         ),
         (
             "philly", json.dumps(LOG), "m1,8, 24GB\n",
-            ["pods.csv: job c: ValueError: time data", "1 jobs on 1 nodes; 1 rows of what never ran"],
+            [
+                "pods.csv: job c: time data", "pods.csv: job d: an attempt ends before it begins",
+                "pods.csv: job e: has no user", "pods.csv: job g: is no job as cluster_job_log has them",
+                "2 jobs on 1 nodes; 1 rows of what never ran",
+            ],
+        ),
+        (
+            "philly", json.dumps(LOG[:1]), "Number of GPUs,single GPU mem,machineId\n8,24GB,m1\n",
+            ["1 jobs on 1 nodes\n"],
+        ),
+        (
+            "alibaba-2023", f"{PODS.splitlines()[0]}\n" + "".join(
+                f"{name},1,1,1,1000,,LS,Running,0,{ended},1\n" for name, ended in (("a", ""), ("b", "60"))
+            ), NODES,
+            ["1 jobs on 2 nodes; 1 rows of what never ran, or did not end, are passed over\n"],
+        ),
+        (
+            "alibaba-2023", f"{PODS.splitlines()[0]}\na,1,1,1,1000,NaN,LS,Running,0,60,1\n"
+            "b,1,1,1,1000,None,LS,Running,0,null,1\n", NODES,
+            ["1 jobs on 2 nodes; 1 rows of what never ran, or did not end, are passed over\n"],
         ),
     ],
-    ids=["alibaba-2023", "alibaba-2020", "philly"],
+    ids=["alibaba-2023", "alibaba-2020", "philly", "philly-heading", "alibaba-running", "words-for-nothing"],
 )  # fmt: skip
 def test_traces_of_others(
     form: str, trace: str, nodes: str, said: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -152,6 +177,53 @@ def test_what_is_wrong_is_said_in_one_line(
     errors = capsys.readouterr().err
     assert said in errors
     assert errors.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"\x1f\x8b\x08", "is packed by gzip: unpack it"), (b"PK\x03\x04", "is a zip archive: unpack it"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "is a pointer of Git LFS: git lfs pull"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("form", ["alibaba-2020", "philly"])
+def test_a_file_that_has_its_text_packed(
+    form: str, content: bytes, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "jobs").write_bytes(content)
+    assert main(["schedule", "--simulate", str(tmp_path / "jobs"), "--format", form]) == 1
+    assert f"jobs: {said}\n" in capsys.readouterr().err
+
+
+def test_json_that_is_too_deep_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "jobs").write_text("[" * 100_000)
+    assert main(["schedule", "--simulate", str(tmp_path / "jobs"), "--format", "philly"]) == 1
+    assert "jobs: is no JSON: maximum recursion depth" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("option", "thing"), [("--simulate", "jobs"), ("--machines", "nodes")])
+def test_a_file_without_any_right_row_says_what_is_wrong_first(
+    option: str, thing: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "right.csv").write_text(PODS)
+    (tmp_path / "wrong.csv").write_text("\na;b\n")
+    files = {"--simulate": tmp_path / "right.csv", option: tmp_path / "wrong.csv"}
+    args = [str(part) for pair in files.items() for part in pair]
+    assert main(["schedule", *args, "--format", "alibaba-2023"]) == 1
+    error = capsys.readouterr().err
+    assert f"wrong.csv: has no {thing}: is it " in error
+    assert "; wrong.csv:2: 1 values for " in error
+
+
+def test_what_is_wrong_of_one_file_is_not_said_of_the_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "nodes.csv").write_text(f"{NODES}a;b\n")
+    (tmp_path / "pods.csv").write_text(PODS.splitlines()[0])
+    files = ["--simulate", str(tmp_path / "pods.csv"), "--machines", str(tmp_path / "nodes.csv")]
+    assert main(["schedule", *files, "--format", "alibaba-2023"]) == 1
+    error = capsys.readouterr().err
+    assert "pods.csv: has no jobs: is it a trace in the format alibaba-2023?\n" in error
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,12 @@ CHOICES = (
     "{name: r, firstAvailable: [{name: a, deviceClassName: gpu.nvidia.com, count: %s},"
     " {name: b, deviceClassName: mig.nvidia.com}]}"
 )
+CHANNEL = """---
+apiVersion: resource.nvidia.com/v1beta1
+kind: ComputeDomain
+metadata: {name: rack}
+spec: {numNodes: 2, channel: {resourceClaimTemplate: {name: %s}}}
+"""
 CLASS = """---
 apiVersion: resource.k8s.io/v1
 kind: DeviceClass
@@ -116,6 +122,8 @@ spec: {selectors: [{cel: {expression: "device.driver == '%s' && true"}}]}
         (OF_TEMPLATE, claim(BEFORE % "big"), None, "DeviceClass big is not in these files"),
         (OF_TEMPLATE, claim(BEFORE % "big") + CLASS % ("big", "gpu.nvidia.com"), 2, None),
         (OF_TEMPLATE, claim(BEFORE % "nic") + CLASS % ("nic", "dra.net"), 0, None),
+        (OF_TEMPLATE, CHANNEL % "t", 0, None),
+        (OF_TEMPLATE, CHANNEL % "other", None, "ResourceClaimTemplate t, which is not in these files"),
         (OF_TEMPLATE, claim("x"), None, "its requests are no list of objects"),
         (OF_TEMPLATE, "", None, "ResourceClaimTemplate t, which is not in these files: kubectl get"),
         (CLAIMS % "{name: g, source: {resourceClaimTemplateName: t}}", claim(EXACTLY % ""), 1, None),
@@ -287,7 +295,8 @@ def test_a_train_job_has_the_pods_of_its_runtime(tmp_path: Path) -> None:
 
 
 def of_kind(kind: str, spec: str) -> str:
-    return f"apiVersion: v1\nkind: {kind}\nmetadata: {{name: x}}\nspec: {spec}\n"
+    version = "batch/v1" if kind in ("Job", "CronJob") else "v1"
+    return f"apiVersion: {version}\nkind: {kind}\nmetadata: {{name: x}}\nspec: {spec}\n"
 
 
 @pytest.mark.parametrize(
@@ -300,10 +309,30 @@ def of_kind(kind: str, spec: str) -> str:
         ("SparkApplication", "{image: s, driver: {cores: 1},"
          " executor: {image: t, gpu: {name: nvidia.com/gpu, quantity: 2}}}",
          [("driver", "s", 0), ("executor", "t", 2)]),
+        ("SparkApplication", "{image: s, driver: {template: {spec: {containers: [{resources: {limits:"
+         " {nvidia.com/gpu: 1}}}]}}}, executor: {cores: 2},"
+         " sparkConf: {spark.executor.resource.gpu.amount: '4'}}",
+         [("driver", "s", 1), ("executor", "s", 4)]),
+        ("Workflow",
+         """{podSpecPatch: '{"containers": [{"resources": {"limits": {"nvidia.com/gpu": 2}}}]}',"""
+         " templates: [{name: a, container: {image: x}},"
+         " {name: b, podSpecPatch: '{{=a}}', script: {image: y}},"
+         " {name: c, podSpecPatch: 'containers: [{args: [2026-02-30], resources: {limits: {nvidia.com/gpu:"
+         " 3}}}]', container: {image: z, resources: {limits: {nvidia.com/gpu: 1, cpu: 1}}}}]}",
+         [("a", "x", 2), ("b", "y", 2), ("c", "z", 3)]),
         ("SparkApplication", "{image: s, driver: [x], executor: {gpu: 1}}",
          [("driver", "s", 0), ("executor", "s", 0)]),
         ("ScheduledSparkApplication", "{template: {image: s}}", [("driver", "s", 0), ("executor", "s", 0)]),
         ("TaskRun", "{taskSpec: {steps: [{name: a, image: x}, {image: y}]}}", [("taskSpec", "x", 0)]),
+        ("TaskRun", "{taskSpec: {stepTemplate: {computeResources: {limits: {nvidia.com/gpu: 1}}},"
+         " sidecars: [{image: s}], steps: [{image: x, computeResources: {limits: {cpu: 1}}}, {image: y}]}}",
+         [("taskSpec", "x", 2)]),
+        ("Workflow", "{templates: [{name: a, initContainers: [{image: i}], sidecars: [{image: s, resources:"
+         " {limits: {nvidia.com/gpu: 1}}}], script: {image: x, resources: {limits: {nvidia.com/gpu: 1}}}}]}",
+         [("a", "x", 2)]),
+        ("Workflow", "{templateDefaults: {container: {image: x, resources: {limits: {nvidia.com/gpu: 1}}}},"
+         " templates: [{name: a, container: {command: [y]}}, {name: b, script: {image: z}}]}",
+         [("a", "x", 1), ("b", "z", 0)]),
         ("DynamoGraphDeployment", "{services: {Decode: {resources: {limits: {nvidia.com/gpu: 2}},"
          " extraPodSpec: {mainContainer: {image: x}}}, Web: {extraPodSpec: {mainContainer: {image: y}}}}}",
          [("mainContainer", "x", 2), ("mainContainer", "y", 0)]),
@@ -332,8 +361,19 @@ IN_POD = "spec.containers[0].resources.limits"
         ("Pod", LIMITS % "nvidia.com/gpu: 1.5", [f"{IN_POD}.nvidia.com/gpu: '1.5' is no whole number"]),
         ("Pod", LIMITS % "nvidia.com/gpu: 1500m, memory: 1 Gi",
          [f"{IN_POD}.nvidia.com/gpu: '1500m' is no", f"{IN_POD}.memory: '1 Gi' is no quantity"]),
+        ("Workflow", "{templates: [{name: a, container: {image: x}, initContainers: [{image: i, resources:"
+         " {limits: {memory: 8GB}}}], sidecars: [{image: s, resources: {limits: {cpu: 1 core}}}]}]}",
+         ["spec.templates[0].sidecars[0].resources.limits.cpu: '1 core' is no quantity",
+          "spec.templates[0].initContainers[0].resources.limits.memory: '8GB' is no quantity"]),
+        ("Workflow", "{templates: [{name: a, container: {image: x}, sidecars: [3]}]}",
+         ["3, which is no container"]),
         ("Pod", "{containers: [{image: x, resources: {requests: {cpu: 3}, limits: {cpu: 2}}}]}",
          ["spec.containers[0].resources.requests.cpu: '3' is more than its limit, '2'"]),
+        ("Pod", "{containers: [{image: x, resources: {requests: {nvidia.com/gpu: 1, cpu: 1}}}]}",
+         ["spec.containers[0].resources.requests.nvidia.com/gpu: '1' has no limit, and nvidia.com"]),
+        ("Pod", "{containers: {name: a, image: x}}", ["spec.containers: {'name': 'a', 'image': 'x'} is no"]),
+        ("Job", "{template: {spec: {containers: [{name: a, image: x, command: python train.py}]}}}",
+         ["command of container a: 'python train.py' is no list: write ['python train.py']"]),
         ("Pod", "{containers: [{image: x, resources: {limits: 8}}]}", [f"{IN_POD}: 8 names no resources"]),
         ("Pod", "{containers: [{image: x}], initContainers: [{image: y, resources: {limits: {cpu: -1}}}]}",
          ["spec.initContainers[0].resources.limits.cpu: '-1' is below 0"]),
@@ -436,7 +476,19 @@ def test_templates_of_argo(
         ),
         ("TrainJob", "{runtimeRef: torch, trainer: [x]}", "it names no image, and its ClusterTraining"),
         ("Workflow", "{workflowTemplateRef: {name: t}}", "its pods stand in WorkflowTemplate t"),
+        (
+            "Workflow",
+            "{templates: [{name: a, steps: [[{name: x, templateRef: {name: t, clusterScope: true}}]]}]}",
+            "its pods stand in ClusterWorkflowTemplate t",
+        ),
         ("InferenceService", "{predictor: {model: {}}}", "what its pods run does not stand in the file"),
+        (
+            "VirtualMachineInstance",
+            "{domain: {devices: {gpus: [{name: g}]}}, volumes: [{containerDisk: {image: x}}]}",
+            "what its pods run does not stand in the file",
+        ),
+        ("Job", "{\u00a0template: x}", "it has no spec.template.spec.containers"),
+        ("CronJob", "{jobTemplate: {}}", "it has no spec.jobTemplate.spec.template.spec.containers"),
     ],
 )  # fmt: skip
 def test_pods_that_do_not_stand_in_the_file(

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dutycycle.schedule.cluster import Cluster
-from dutycycle.schedule.figures import figures_of
+from dutycycle.schedule.compare import figures_of
 from dutycycle.schedule.generator import Generator
 from dutycycle.schedule.orders import ByCore
 from dutycycle.schedule.scoring import ExtenderScores, default_scores
@@ -79,21 +79,11 @@ def test_priorities_know_only_jobs_that_have_ended() -> None:
     ]  # fmt: skip
     workload = JobTrace(jobs, EIGHT)
     assert WAYS["ours"][1](workload, policy, 0).run().began_s.tolist() == [
-        0,
-        100,
-        4100,
-        10_000,
-        10_700,
-        10_100,
-    ]
+        0, 100, 4100, 10_000, 10_700, 10_100,
+    ]  # fmt: skip
     assert WAYS["oracle"][1](workload, policy, 0).run().began_s.tolist() == [
-        0,
-        700,
-        100,
-        10_000,
-        10_700,
-        10_100,
-    ]
+        0, 700, 100, 10_000, 10_700, 10_100,
+    ]  # fmt: skip
 
 
 def test_durations_of_the_future_change_no_priority() -> None:

@@ -11,13 +11,13 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
-import yaml
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from dutycycle.contract.errors import DutycycleError, SettingError
 from dutycycle.submit.fetch import PodFile, PodSource, fetch
 from tests.support.processes.commands import environ
+from tests.support.servers.kube.client import kubeconfig
 
 CONTENT = bytes(range(256)) * 1172 + b"."
 OUTPUT, ERRORS, STATUS = b"\x01", b"\x02", b"\x03"
@@ -94,11 +94,7 @@ async def played(tmp_path: Path) -> AsyncIterator[Played]:
     app.router.add_get("/api/v1/namespaces/ml/pods/bert", one.pod)
     app.router.add_get("/api/v1/namespaces/ml/pods/bert/exec", one.exec)
     async with TestServer(app) as server:
-        contexts = [{"name": "c", "context": {"cluster": "c", "user": "u"}}]
-        one.kubeconfig.write_text(yaml.safe_dump({
-            "current-context": "c", "contexts": contexts, "users": [{"name": "u", "user": {"token": "t"}}],
-            "clusters": [{"name": "c", "cluster": {"server": str(server.make_url(""))}}],
-        }))  # fmt: skip
+        kubeconfig(one.kubeconfig, str(server.make_url("")))
         yield one
 
 

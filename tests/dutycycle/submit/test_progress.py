@@ -46,10 +46,7 @@ def test_a_job_that_was_deleted_because_it_had_ended(phase: str, code: int, outc
     assert watched.progress().look(1) == outcome
 
 
-@pytest.mark.parametrize(
-    ("state", "status"),
-    [(RUNNING, 0), (waiting("CrashLoopBackOff"), 5)],
-)
+@pytest.mark.parametrize(("state", "status"), [(RUNNING, 0), (waiting("CrashLoopBackOff"), 5)])
 def test_what_never_ends_is_over_after_its_time_from_the_first_container_on(state: Json, status: int) -> None:
     watched = Watched("Deployment")
     progress = watched.progress(for_s=10)

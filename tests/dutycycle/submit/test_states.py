@@ -90,6 +90,15 @@ def test_a_container_that_was_restarted_has_its_last_exit() -> None:
             job(jobStatus="", jobDeploymentStatus="Failed", message="not begun in time"),
             Outcome(1, "failed: not begun in time"),
         ),
+        (job(jobStatus="FAILED", jobDeploymentStatus="Retrying"), None),
+        (job(jobDeploymentStatus="ValidationFailed", message="no head"), Outcome(1, "failed: no head")),
+        (job(jobStatus="Successful"), Outcome(0, "succeeded")),
+        (job(state="ready"), None),
+        (job(state="failed"), Outcome(1, "failed: failed")),
+        (job(applicationState="RUNNING"), None),
+        (job(conditions=["Ready"]), None),
+        (job(conditions={"type": "Complete"}), None),
+        (job() | {"status": "Ready"}, None),
         (tekton("Unknown", "Running"), None),
         (tekton("True", "Succeeded"), Outcome(0, "succeeded")),
         (tekton("False", "TaskRunTimeout"), Outcome(1, "failed: TaskRunTimeout")),
@@ -127,6 +136,14 @@ def test_a_failed_job_has_the_exit_code_of_the_container_that_failed_first() -> 
     done = pod("Succeeded", state=ended(0, "2026-01-01T00:00:08Z", "Completed"), name="w-2")
     found = outcome_of(job(("Failed", "PodFailed")), [killed, done, cause])
     assert found == Outcome(7, "failed: exit code 7 of main in pod w-0")
+
+
+@pytest.mark.parametrize(("code", "status"), [(1, 1), (255, 255), (256, 1), (3221225477, 1), (-1, 1)])
+def test_a_status_is_one_that_a_process_can_have(code: int, status: int) -> None:
+    """256 would be taken for 0, which is success."""
+    failed = pod("Failed", state=ended(code, "2026-01-01T00:00:10Z"))
+    found = outcome_of(job(("Failed", "")), [failed])
+    assert found == Outcome(status, f"failed: exit code {code} of main in pod {failed['metadata']['name']}")
 
 
 def test_what_holds_pods_back() -> None:

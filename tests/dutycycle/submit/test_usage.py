@@ -56,5 +56,5 @@ def test_on_a_terminal_the_last_line_is_written_over_and_never_longer_than_it_is
         monkeypatch.setattr(sys, "stderr", terminal)
         view = JobStatusLine()
         view.status("x" * 500)
-        view.line("news")
+        view.print_line("news")
     assert read_to_end(ours).decode() == f"\r{'x' * 39}\x1b[K\r\x1b[Knews\r\n"

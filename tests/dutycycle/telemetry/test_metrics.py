@@ -11,13 +11,7 @@ from dutycycle.contract.settings.load import load
 from dutycycle.contract.topics import SAMPLE_TOPICS
 from dutycycle.kafka.faust import logs
 from dutycycle.telemetry import events, metrics
-from dutycycle.telemetry.events import (
-    BROKER_UNREACHABLE,
-    DEAD_LETTER,
-    SAMPLE_LATE,
-    Event,
-    Telemetry,
-)
+from dutycycle.telemetry.events import BROKER_UNREACHABLE, DEAD_LETTER, SAMPLE_LATE, Event, Telemetry
 from dutycycle.telemetry.metrics import CONDITIONS, LAG, RECORDS_TAKEN, SNAPSHOT_AGE, Labels, Metric, Metrics
 from streams.runtime import events as state_events
 from streams.topology import stages

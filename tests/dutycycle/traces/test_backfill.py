@@ -1,5 +1,6 @@
 """Goal: what a real Prometheus kept becomes a trace whose replay has windows, peaks and cycles with names."""
 
+import argparse
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from typing import Any
 import orjson
 import pytest
 
+from dutycycle.cli.history import range_of
 from dutycycle.cli.main import main
 from dutycycle.contract.trace_reader import TraceReader
 from tests.support.data.prometheus_history import (
@@ -240,6 +242,9 @@ def test_nothing_there_is_an_error_and_leaves_nothing(
         (["--from-prometheus", "h:1", "--since", "1h"], "--from-prometheus: expected a URL"),
         (["--from-prometheus", "--since", "1h"], "no Prometheus is known: give"),
         (["--from-prometheus", "http://h:1", "--since", "soon"], "--since 'soon': expected"),
+        (["--from-prometheus", "http://h:1", "--since", "1w"], "--since '1w': expected a duration such as"),
+        (["--from-prometheus", "http://h:1", "--since", "1796070000"],
+         "--since 1796070000: looks like Unix seconds: expected milliseconds, 1796070000000"),
         (["--from-prometheus", "http://h:1", "--since", "1h", "--until", "2h"], "is not after the beginning"),
         (["--from-prometheus", "http://h:1", "--since", "1h", "--step", "1.5s"], "--step 1.5s: expected"),
         (["--from-prometheus", "http://h:1", "--since", "1h", "--topic", "pods"], "--topic does not go with"),
@@ -247,12 +252,18 @@ def test_nothing_there_is_an_error_and_leaves_nothing(
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused(
-    given: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    monkeypatch.delenv("DUTYCYCLE_PROMETHEUS", raising=False)
+    given: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["record", *given, "--out", str(tmp_path / "x.jsonl")]) == 2
     assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("until", [None, "now", "2099-01-01T00:00:00Z"])
+def test_nothing_of_the_future_is_asked_for(until: str | None) -> None:
+    before_ms = time.time_ns() // 1_000_000
+    wanted = range_of(argparse.Namespace(since="1h", until=until, step=None))
+    assert before_ms - 1000 <= wanted.end_ms <= time.time_ns() // 1_000_000
+    assert wanted.start_ms >= before_ms - 3_601_000
 
 
 def test_a_prometheus_that_is_away_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

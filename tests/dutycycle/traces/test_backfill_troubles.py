@@ -77,6 +77,14 @@ def run(
     return waited
 
 
+def run_killed(out: Path, queries: int = 5, environment: dict[str, str] | None = None) -> Kept:
+    """Record until it is killed after so many queries."""
+    prometheus = Kept([None] * queries + [KilledError()])
+    with pytest.raises(KilledError):
+        run(prometheus, out, environment=environment)
+    return prometheus
+
+
 def times(out: Path) -> list[int | None]:
     return [one.ts_ms for _, one in TraceReader(str(out)) if one.topic == "dutycycle.nvml-samples"]
 
@@ -93,8 +101,7 @@ def test_wherever_it_is_killed_it_goes_on_with_the_same_bytes(
     whole, out = tmp_path / f"whole.{suffix}", tmp_path / f"killed.{suffix}"
     run(Kept(), whole)
     assert times(whole) == ALL
-    with pytest.raises(KilledError):
-        run(Kept([None] * queries + [KilledError()]), out)
+    run_killed(out, queries)
     assert not out.exists()
     run(Kept(), out)
     assert out.read_bytes() == whole.read_bytes()
@@ -103,9 +110,7 @@ def test_wherever_it_is_killed_it_goes_on_with_the_same_bytes(
 
 def test_what_is_done_is_not_asked_for_again(tmp_path: Path) -> None:
     out = tmp_path / "x.jsonl"
-    first, second = Kept([None] * 9 + [KilledError()]), Kept()
-    with pytest.raises(KilledError):
-        run(first, out)
+    first, second = run_killed(out, 9), Kept()
     run(second, out)
     done_ms = first.asked[1][1]
     assert second.asked[0][0] + 300_000 == done_ms
@@ -150,8 +155,7 @@ def test_chunks_grow_until_they_hold_enough(tmp_path: Path) -> None:
 def test_another_range_is_refused_and_force_begins_anew(tmp_path: Path) -> None:
     out = tmp_path / "x.jsonl"
     other = Range(start_ms=HOUR_MS, end_ms=2 * HOUR_MS, step_s=None, given=("2h",))
-    with pytest.raises(KilledError):
-        run(Kept([None] * 5 + [KilledError()]), out)
+    run_killed(out)
     with pytest.raises(DutycycleError, match=r"is of another range \(1h\)"):
         run(Kept(), out, wanted=other)
     run(Kept(), out, wanted=other, overwrite=True)
@@ -179,8 +183,7 @@ def test_it_goes_on_with_samples_of_the_same_source_alone(
     tmp_path: Path, other: dict[str, str], goes_on: bool
 ) -> None:
     out = tmp_path / "x.jsonl"
-    with pytest.raises(KilledError):
-        run(Kept([None] * 5 + [KilledError()]), out, environment=OURS)
+    run_killed(out, environment=OURS)
     if not goes_on:
         with pytest.raises(DutycycleError, match=r"is of another Prometheus, or of another tenant, cluster"):
             run(Kept(), out, environment=OURS | other)
@@ -191,8 +194,7 @@ def test_it_goes_on_with_samples_of_the_same_source_alone(
 
 def test_a_trace_that_is_gone_is_not_resumed(tmp_path: Path) -> None:
     out = tmp_path / "x.jsonl"
-    with pytest.raises(KilledError):
-        run(Kept([None] * 5 + [KilledError()]), out)
+    run_killed(out)
     Path(f"{out}.partial").write_bytes(b"")
     with pytest.raises(DutycycleError, match=r"is not what .*\.progress says: --force begins anew"):
         run(Kept(), out)

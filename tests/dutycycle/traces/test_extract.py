@@ -13,13 +13,14 @@ import pytest
 from msgspec.structs import replace
 
 from dutycycle.contract.codec import encode
+from dutycycle.contract.log import ConsumerRecord
 from dutycycle.contract.records.pods import JobRef, Pod
 from dutycycle.contract.records.samples import NvmlSample
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.load import load
 from dutycycle.contract.topics import SAMPLE_TOPICS
 from dutycycle.contract.trace_reader import TraceReader
-from dutycycle.kafka.consumer import Consumer, Message
+from dutycycle.kafka.consumer import Consumer
 from dutycycle.kafka.errors import BrokerError
 from dutycycle.kafka.producer import Producer, partition_of
 from dutycycle.traces.extract import (
@@ -36,12 +37,12 @@ from tests.support.servers.kafka.broker import OwnBroker, RunningBroker
 WANTED = ExtractRequest(None, 1000, 2000)
 
 
-def told(ts_ms: int, uid: str = "p", **values: Any) -> Message:
+def told(ts_ms: int, uid: str = "p", **values: Any) -> ConsumerRecord:
     pod = replace(Pod(uid=uid, name=uid, node="a", phase="Running", started_ms=500), **values)
-    return Message("pods", 0, ts_ms, ts_ms, uid.encode(), encode(pod))
+    return ConsumerRecord("pods", 0, ts_ms, uid, encode(pod), ts_ms)
 
 
-GONE = Message("pods", 0, 1900, 1900, b"p", None)
+GONE = ConsumerRecord("pods", 0, 1900, "p", None, 1900)
 
 
 @pytest.mark.parametrize(
@@ -54,11 +55,11 @@ GONE = Message("pods", 0, 1900, 1900, b"p", None)
         ([told(600, finished_ms=900)], []),  # ended before
         ([told(2500, phase="Succeeded", finished_ms=2400)], [(1000, "Running")]),  # compacted
         ([told(2500, started_ms=2200)], []),  # began after
-        ([Message("pods", 0, 1, 1, b"p", b"no pod")], []),
+        ([ConsumerRecord("pods", 0, 1, "p", b"no pod", 1)], []),
     ],
 )
 def test_what_was_known_in_the_time_that_is_wanted(
-    messages: list[Message], expected: list[tuple[int, str]]
+    messages: list[ConsumerRecord], expected: list[tuple[int, str]]
 ) -> None:
     found = known_pods(messages, WANTED)
     assert [(one.ts_ms, orjson.loads(one.payload or b"")["phase"]) for one, _ in found] == expected
@@ -122,7 +123,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     counts: Counter[str] = Counter()
     take = Consumer.take
 
-    async def counted(self: Consumer, *args: Any, **kwargs: Any) -> list[Message]:
+    async def counted(self: Consumer, *args: Any, **kwargs: Any) -> list[ConsumerRecord]:
         messages = await take(self, *args, **kwargs)
         counts.update(message.topic.rpartition(".")[2] for message in messages)
         return messages

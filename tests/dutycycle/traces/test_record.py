@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from dutycycle.contract.log import TopicPartition
-from dutycycle.kafka.consumer import Message
+from dutycycle.contract.log import ConsumerRecord, TopicPartition
 from dutycycle.kafka.errors import BrokerUnreachableError
 from dutycycle.progress import Progress
 from dutycycle.traces.record import RecordRequest, _until_done
@@ -21,7 +20,7 @@ class SilentConsumer:
     async def left(self, _ends: object) -> int:
         return 5
 
-    async def take(self, wait_s: float) -> list[Message]:
+    async def take(self, wait_s: float) -> list[ConsumerRecord]:
         await asyncio.sleep(wait_s / 100)
         return []
 

@@ -1,18 +1,16 @@
 """``dutycycle replay`` as a user runs it: same bytes twice, clear errors, nothing good lost."""
 
-import gzip
-import os
 import random
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import orjson
 import pytest
 
 from bench.cluster_trace import START_MS, Shape, records
-from dutycycle.contract.trace import TraceRecord
+from dutycycle.contract.trace import TraceRecord, encode_line
 from tests.support.data.traces import read_by_topic, read_trace, write_trace
 from tests.support.processes.warm import command
 
@@ -22,10 +20,9 @@ SHAPE = Shape(nodes=4, gpus=2, seconds=130)
 def dutycycle(
     *arguments: str | Path, stdin: bytes = b"", start: Sequence[str] | None = None
 ) -> subprocess.CompletedProcess[bytes]:
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("DUTYCYCLE_")}
     return subprocess.run(
         [*(start or command()), *map(str, arguments)],
-        input=stdin, capture_output=True, check=False, timeout=240, env=environ,
+        input=stdin, capture_output=True, check=False, timeout=240,
     )  # fmt: skip
 
 
@@ -49,15 +46,8 @@ def test_what_a_replay_finds(trace: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     found = read_by_topic(out)
     assert set(found) == {
-        "window-aggregates",
-        "trends",
-        "cycles",
-        "pod-peaks",
-        "job-peaks",
-        "insights",
-        "usage",
-        "node-peaks",
-    }
+        "window-aggregates", "trends", "cycles", "pod-peaks", "job-peaks", "insights", "usage", "node-peaks",
+    }  # fmt: skip
     (job,) = {one["job"]["uid"]: one for one in found["job-peaks"]}.values()
     assert sorted(job["pods"]) == [f"train-0-worker-{n}" for n in range(4)]
     windows = [w for w in found["window-aggregates"] if w["size_ms"] == 60_000]
@@ -79,17 +69,11 @@ def test_keep_open_leaves_open_what_a_live_stream_would(trace: Path, tmp_path: P
 
 
 def test_standard_input_and_output(trace: Path, tmp_path: Path) -> None:
-    plain = b"".join(line for line in _lines(trace))
+    plain = b"".join(map(encode_line, read_trace(str(trace))))
     done = dutycycle("replay", "-", "--out", "-", stdin=plain)
     out = tmp_path / "out.jsonl"
     dutycycle("replay", trace, "--out", out)
     assert done.stdout == out.read_bytes()
-
-
-def _lines(trace: Path) -> Iterator[bytes]:
-    from dutycycle.contract.trace import encode_line
-
-    return map(encode_line, read_trace(str(trace)))
 
 
 def test_records_of_a_replay_are_shown_by_peaks(trace: Path, tmp_path: Path) -> None:
@@ -119,23 +103,13 @@ def test_a_damaged_line_is_named_and_what_came_before_is_kept(
     goal: str, line: bytes, reason: str, tmp_path: Path
 ) -> None:
     path, out = write_trace(tmp_path / "t.jsonl", GOOD), tmp_path / "out.jsonl"
-    path.write_bytes(path.read_bytes() + line + b"\n")
+    path.write_bytes(b"\n\n" + path.read_bytes() + line + b"\n")  # blank lines count
     done = dutycycle("replay", path, "--out", out)
     assert done.returncode == 1
     message = done.stderr.decode().strip().splitlines()[-1]
-    assert message.startswith(f"dutycycle: {path}:{len(GOOD) + 1}: "), goal
+    assert message.startswith(f"dutycycle: {path}:{len(GOOD) + 3}: "), goal
     assert reason in message
     assert read_by_topic(out)["pod-peaks"], goal
-
-
-@pytest.mark.parametrize("suffix", [".gz", ".zst"])
-def test_a_compressed_trace_that_was_cut_off(suffix: str, tmp_path: Path) -> None:
-    path = write_trace(tmp_path / f"t.jsonl{suffix}", GOOD)
-    path.write_bytes(path.read_bytes()[:-20])
-    done = dutycycle("replay", path)
-    assert done.returncode == 1
-    assert done.stderr.decode().strip().splitlines()[-1].startswith(f"dutycycle: {path}:")
-    assert b"Traceback" not in done.stderr
 
 
 def test_a_bad_record_in_a_trace_is_a_dead_letter_and_its_neighbours_count(tmp_path: Path) -> None:
@@ -149,35 +123,6 @@ def test_a_bad_record_in_a_trace_is_a_dead_letter_and_its_neighbours_count(tmp_p
     assert read_by_topic(out)["window-aggregates"] == read_by_topic(expected)["window-aggregates"]
 
 
-WRONG = [
-    (("replay", "nowhere.jsonl"), 1, "nowhere.jsonl"),
-    (("replay", "x", "--speed", "2"), 2, "--speed needs --broker"),
-    (("replay", "x", "--windows", "60s,10s"), 2, "--windows"),
-    (("replay", "x", "--lateness", "soon"), 2, "--lateness='soon': expected a duration"),
-    (("peaks", "--records", "sqlite:////nowhere/x.db"), 1, "/nowhere/x.db"),
-    (("collect",), 2, "DUTYCYCLE_BROKER"),
-    (("record", "--out", "x"), 2, "--broker"),
-    (("nothing",), 2, "unknown command nothing"),
-    ((), 2, "COMMAND"),
-]
-
-
-@pytest.mark.parametrize(("arguments", "status", "message"), WRONG)
-def test_wrong_usage_is_one_clear_line(arguments: tuple[str, ...], status: int, message: str) -> None:
-    done = dutycycle(*arguments)
-    assert done.returncode == status
-    assert message in done.stderr.decode()
-    assert b"Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize("command", ["up", "collect", "stream", "sink", "replay", "record", "peaks"])
-def test_every_command_has_help_with_an_example(command: str) -> None:
-    done = dutycycle(command, "--help")
-    assert done.returncode == 0
-    assert "examples:\n  " in done.stdout.decode()
-    assert f"dutycycle {command}" in done.stdout.decode()
-
-
 def test_a_reader_that_has_seen_enough_is_no_error(trace: Path) -> None:
     shell = f"{sys.executable} -m dutycycle replay {trace} --out - | head -1"
     done = subprocess.run(
@@ -185,13 +130,6 @@ def test_a_reader_that_has_seen_enough_is_no_error(trace: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert b"Traceback" not in done.stderr
-
-
-def test_gzip_output_carries_no_time(trace: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out.jsonl.gz"
-    dutycycle("replay", trace, "--out", out)
-    assert out.read_bytes()[4:8] == b"\0\0\0\0"
-    assert gzip.decompress(out.read_bytes())
 
 
 @pytest.mark.parametrize("order", ["shuffled", "reversed"])

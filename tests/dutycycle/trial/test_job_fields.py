@@ -7,13 +7,12 @@ from typing import Any
 import pytest
 
 from dutycycle.contract.errors import SettingError
-from dutycycle.trial.job_fields import refused_field
 from dutycycle.trial.manifest import TrialRun, job_of
 from dutycycle.trial.nodes import HOST_LABEL
 from dutycycle.trial.options import NodeLabel
 from dutycycle.trial.plan import Variant
 from dutycycle.trial.room import room_of
-from dutycycle.trial.template import template_of
+from dutycycle.trial.template import refused_field, template_of
 
 _RULE = "requiredDuringSchedulingIgnoredDuringExecution"
 _EXPRESSIONS = [{"key": "pool", "operator": "In", "values": ["gpu"]}]

@@ -14,9 +14,8 @@ from dutycycle.submit.run import Signals
 from dutycycle.trial import session
 from dutycycle.trial.options import TrialOptions
 from dutycycle.trial.plan import Plan, Variant
-from dutycycle.trial.results.figures import TrialFigures
 from dutycycle.trial.results.text import sentence_of
-from dutycycle.trial.results.verdict import TrialVerdict, verdict_of
+from dutycycle.trial.results.verdict import TrialFigures, TrialVerdict, verdict_of
 from dutycycle.trial.template import JobTemplate
 
 OOM = Outcome(137, "failed: exit code 137 (OOMKilled) of main in pod train-x")
@@ -63,12 +62,7 @@ async def tried(outcomes: list[Outcome], folder: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize(
     ("outcomes", "best"),
-    [
-        ([LASTED, LASTED], "2gpu"),
-        ([LASTED, OOM], "1gpu"),
-        ([LASTED, HELD], "2gpu"),
-        ([OOM, OOM], None),
-    ],
+    [([LASTED, LASTED], "2gpu"), ([LASTED, OOM], "1gpu"), ([LASTED, HELD], "2gpu"), ([OOM, OOM], None)],
 )
 async def test_what_failed_is_not_the_best(
     outcomes: list[Outcome], best: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -14,11 +14,10 @@ from dutycycle.measures.steps import Measure
 from dutycycle.report.build import gather, report_of
 from dutycycle.trial.leftovers import is_left
 from dutycycle.trial.plan import Variant
-from dutycycle.trial.results.figures import TrialFigures, figures_of
 from dutycycle.trial.results.picture import draw
 from dutycycle.trial.results.record import Whose, annotations_of, record_of
 from dutycycle.trial.results.text import lines_of, sentence_of
-from dutycycle.trial.results.verdict import TrialOutcome, TrialVerdict, verdict_of
+from dutycycle.trial.results.verdict import TrialFigures, TrialOutcome, TrialVerdict, figures_of, verdict_of
 from tests.support.data import training_job
 
 

@@ -159,11 +159,7 @@ async def test_by_keyboard(tmp_path: Path) -> None:
 
 async def test_below_a_path_of_a_proxy_it_is_the_same_and_goes_on(tmp_path: Path) -> None:
     world = usual(records_of_teams(tmp_path), gpus=16)
-    async with (
-        shown(world) as own,
-        behind_proxy(own) as url,
-        tab(tmp_path / "profile") as page,
-    ):
+    async with shown(world) as own, behind_proxy(own) as url, tab(tmp_path / "profile") as page:
         for path in ("", world.paths[0], "history", "usage"):
             await look(page, url + path, 1280, "light")
             links = await page.value("[...document.querySelectorAll('a[href]')].map((link) => link.href)")

@@ -12,9 +12,9 @@ from dutycycle.contract.records.health import GpuEvent, HitPod
 from dutycycle.contract.records.hours import HOUR_MS
 from dutycycle.contract.settings.load import load
 from dutycycle.contract.units import unix_ms
+from dutycycle.web.ledger import usage_charts
 from dutycycle.web.subject.charts import charts_of
 from dutycycle.web.subject.past import HardwareKey, Past, read_past
-from dutycycle.web.usage_charts import usage_charts
 from sinks.records.rollup import Retention
 from sinks.records.usage import UsageQuery, hours_since, usage
 from tests.dutycycle.web.test_pages import plain, served, text
@@ -100,13 +100,8 @@ def drawn_hours(figure: dict[str, Any]) -> list[float | None]:
 def test_what_happened_is_of_the_gpu_and_of_the_time(records_url: str) -> None:
     at_ms = hour_before(3)
     of: Any = {
-        "node": "gpu-a",
-        "collector": "c",
-        "kind": "xid",
-        "severity": "reset",
-        "name": "Xid 79",
-        "code": 79,
-    }
+        "node": "gpu-a", "collector": "c", "kind": "xid", "severity": "reset", "name": "Xid 79", "code": 79,
+    }  # fmt: skip
     pod = HitPod(uid="p", namespace="ml", name="train")
     write_records(
         records_url,

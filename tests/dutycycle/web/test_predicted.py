@@ -123,13 +123,9 @@ def test_one_like_it_is_a_prediction_and_no_range(url: str) -> None:
 async def test_who_sees_one_namespace_reads_pods_of_this_one_alone(url: str) -> None:
     """Also where somebody has given his pod the uid of a job of another namespace."""
     write_records(
-        url,
-        job(),
-        own("train-7-0", 14),
-        own("forged", 60, namespace="rivals"),
-        ended("similar", 10),
+        url, job(), own("train-7-0", 14), own("forged", 60, namespace="rivals"), ended("similar", 10),
         *no_similar_pods(),
-    )
+    )  # fmt: skip
     page = WebPage(Source(LiveState(), "t", "p", list), load({}, {"records": url, "web": "127.0.0.1:0"}))
     page.gate = OneNamespace()  # type: ignore[assignment]
     async with page.serving() as address, ClientSession(address) as client:

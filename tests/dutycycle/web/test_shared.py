@@ -41,9 +41,7 @@ async def test_it_is_made_once_for_all_who_ask_while_it_is_fresh() -> None:
     assert gzip.decompress((await pages.page("a", make)).packed) == b"page 4"
 
 
-async def test_it_is_fresh_by_what_making_it_took_and_never_for_longer_than_allowed(
-    clock: Clock,
-) -> None:
+async def test_it_is_fresh_by_what_making_it_took_and_never_for_longer_than_allowed(clock: Clock) -> None:
     async def make() -> str:
         clock.now_s += 0.5
         return ""

@@ -7,7 +7,7 @@ import orjson
 
 from tests.support.fakes.nvml.scenario import FakeGpu, FakeProcess
 from tests.support.kube.cluster import Cluster
-from tests.support.kube.container import HAS_NETWORK, Container
+from tests.support.kube.container import HAS_NETWORK, Container, run_container
 from tests.support.kube.pipeline import Pipeline
 from tests.support.servers.kube.client import Object
 from tests.support.servers.kube.server import Kube
@@ -49,11 +49,11 @@ def test_a_job_of_three_workers(pipeline: Pipeline, cluster: Cluster, kube: Kube
             cluster.bind(pod)
         with ExitStack() as stack:
             held = [
-                Container(pod["metadata"]["uid"], held_mib=mib)
+                run_container(pod["metadata"]["uid"], held_mib=mib)
                 for pod, mib in zip(workers, HELD_MIB, strict=True)
             ]
             containers = [stack.enter_context(one) for one in held]
-            first = stack.enter_context(Container(launcher["metadata"]["uid"], held_mib=8))
+            first = stack.enter_context(run_container(launcher["metadata"]["uid"], held_mib=8))
             pipeline.gpus(*gpus(containers))
             for pod, container in zip((*workers, launcher), (*containers, first), strict=True):
                 cluster.running(pod, container.id)

@@ -6,7 +6,7 @@ import orjson
 
 from tests.support.fakes.nvml.scenario import FakeGpu, FakeProcess, Signal, square
 from tests.support.kube.cluster import Cluster
-from tests.support.kube.container import HAS_NETWORK, Container
+from tests.support.kube.container import HAS_NETWORK, Container, run_container
 from tests.support.kube.pipeline import Pipeline
 from tests.support.servers.kube.client import Object
 from tests.support.servers.kube.server import Kube
@@ -36,7 +36,7 @@ def test_a_pods_life(pipeline: Pipeline, cluster: Cluster, kube: Kube) -> None:
         pipeline.wait_for(pod, phase="Pending")
         assert not cluster.annotations(pod), "nothing was measured yet, and nothing is made up"
 
-        with Container(uid, held_mib=96) as first:
+        with run_container(uid, held_mib=96) as first:
             pipeline.gpus(*gpus(first, 40))
             cluster.running(pod, first.id)
             pipeline.wait_for_annotations(pod, {"gpu_util": {f"gpu_0_{first.pid}": 40}})
@@ -51,7 +51,7 @@ def test_a_pods_life(pipeline: Pipeline, cluster: Cluster, kube: Kube) -> None:
         memory = orjson.loads(cluster.annotations(pod)["max_cpu_mem_mb"])
         assert memory > 96 * 1.048, "all that the first container held, in units of 10⁶ bytes"
 
-        with Container(uid, held_mib=16) as second:
+        with run_container(uid, held_mib=16) as second:
             pipeline.gpus(*gpus(second, 60))
             cluster.running(pod, second.id, restarts=1)
             both = {f"gpu_0_{first.pid}": 90, f"gpu_0_{second.pid}": 60}
@@ -94,7 +94,7 @@ def test_a_deleted_pod_is_neither_resurrected_nor_mistaken(
     with pipeline.run("collect", "stream"):
         for pod in pods:
             cluster.bind(pod)
-            with Container(pod["metadata"]["uid"], held_mib=8, systemd=False) as container:
+            with run_container(pod["metadata"]["uid"], held_mib=8, systemd=False) as container:
                 cluster.running(pod, container.id)
                 pipeline.wait_for(pod, phase="Running")
                 pipeline.wait_until(
@@ -107,7 +107,7 @@ def test_a_deleted_pod_is_neither_resurrected_nor_mistaken(
     witness = cluster.pod("witness")
     with pipeline.run("collect", "stream", "sink"):
         cluster.bind(witness)
-        with Container(witness["metadata"]["uid"], held_mib=8) as container:
+        with run_container(witness["metadata"]["uid"], held_mib=8) as container:
             cluster.running(witness, container.id)
             pipeline.wait_until(
                 lambda: "max_cpu_util" in cluster.annotations(witness), lambda: pipeline.said("sink")

@@ -207,7 +207,4 @@ async def test_only_what_the_guide_names_is_left_and_nothing_of_the_users_is_tak
     assert all(name.rpartition("/")[2] in GUIDE for name in left)
     taken = {name: (thing, after.get(name)) for name, thing in before.items() if after.get(name) != thing}
     assert not {name for name in taken if not of_the_server(name)}, taken
-    assert (after["Pod ml/train-0"]["annotations"], after["Node /gpu-a"]["labels"]) == (
-        users,
-        {"zone": "a"},
-    )
+    assert (after["Pod ml/train-0"]["annotations"], after["Node /gpu-a"]["labels"]) == (users, {"zone": "a"})

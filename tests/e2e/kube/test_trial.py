@@ -153,8 +153,8 @@ def test_numbers_of_gpus_are_compared_written_and_nothing_is_left(user: User, po
     assert found["dutycycle.io/trial_best"] == "gpus=2"
     assert "GPU-s a cycle" in found["dutycycle.io/trial_figures"]
     (message,) = asyncio.run(read_all(user.settings, "trials", 20))
-    record = decode(Trials, message.payload or b"", "trials")
-    assert message.key_text == f"{user.namespace}/train"
+    record = decode(Trials, message.value or b"", "trials")
+    assert message.key == f"{user.namespace}/train"
     assert (record.best, record.job_uid) == ("2gpu", made["metadata"]["uid"])
     assert [one.gpus for one in record.trials] == [2, 4, 9]
     assert orjson.loads((out / "trials.json").read_bytes())["best"] == "2gpu"

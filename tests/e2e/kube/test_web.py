@@ -9,6 +9,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 from aiohttp import web
+from aiohttp.test_utils import TestServer
 from multidict import CIMultiDict
 from yarl import URL
 
@@ -103,13 +104,8 @@ async def proxy(target: str) -> AsyncIterator[str]:
 
     app = web.Application()
     app.router.add_get("/{path:.*}", forward)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}/"
-    finally:
-        await runner.cleanup()
+    async with TestServer(app) as server:
+        yield str(server.make_url("/"))
 
 
 async def page_for(url: str, path: str = "gpus", **headers: str) -> str:

@@ -68,13 +68,8 @@ def test_only_another_verdict_is_urgent() -> None:
     urgent = []
     worse, twice = replace(LOST, level="replace"), replace(LOST, findings=(FOUND, replace(FOUND, code=48)))
     told = (
-        (GOOD,),
-        (replace(GOOD, seen_ms=T + 1),),
-        (GOOD, LOST),
-        (GOOD, later),
-        (GOOD, twice),
-        (GOOD, worse),
-    )
+        (GOOD,), (replace(GOOD, seen_ms=T + 1),), (GOOD, LOST), (GOOD, later), (GOOD, twice), (GOOD, worse),
+    )  # fmt: skip
     for record in (health(*gpus) for gpus in (*told, (GOOD,))):
         urgent.append(state.is_judged_anew(record))
         state.take(record)

@@ -122,21 +122,6 @@ def test_alone_it_is_no_reason_to_write() -> None:
     assert "dutycycle.io/kind" in state.wanted(target, Present({})).texts
 
 
-def test_a_worker_that_has_just_begun_leaves_what_was_said_and_advice_ends() -> None:
-    present = Present({f"dutycycle.io/{name}": '"x"' for name in ("kind", "bottleneck", "advice")})
-    state = Annotations("dutycycle.io")
-    target = state.take(made.pod_peaks())
-    assert target is not None
-    ours = state.wanted(target, present)
-    patch = diff("pod", "dutycycle.io", ours.texts, present.ours, ours.surplus)
-    assert not patch.keys() & present.ours.keys()
-    assert state.take(made.insight("training", "gpu", None)) == target
-    ours = state.wanted(target, present)
-    patch = diff("pod", "dutycycle.io", ours.texts, present.ours, ours.surplus)
-    assert patch["dutycycle.io/bottleneck"] == "gpu"
-    assert patch["dutycycle.io/advice"] is None
-
-
 def test_plain_values_of_a_pod_s_gpus() -> None:
     metrics = {"gpu_util_pct": made.peak(97, 40.4, p95=90), "gpu_mem_used_bytes": made.peak(11.669e9)}
     record = made.pod_peaks(metrics=metrics)
@@ -160,20 +145,12 @@ STATES: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     ),
     "a training that reports": (
         {
-            "period_s": 2,
-            "confidence": 0.99,
-            "period_source": "reported",
-            "cycle_steps": 1,
-            "steps_per_s": 0.5,
-            "samples_per_s": 128.04,
+            "period_s": 2, "confidence": 0.99, "period_source": "reported", "cycle_steps": 1,
+            "steps_per_s": 0.5, "samples_per_s": 128.04,
         },
         {
-            "cycle_period_s": "2",
-            "cycle_confidence": "0.99",
-            "cycle_source": "reported",
-            "cycle_steps": "1",
-            "steps_per_s": "0.5",
-            "samples_per_s": "128",
+            "cycle_period_s": "2", "cycle_confidence": "0.99", "cycle_source": "reported", "cycle_steps": "1",
+            "steps_per_s": "0.5", "samples_per_s": "128",
         },
     ),
     "memory runs out": ({"mem_full_ms": 1_700_000_000_000}, {"mem_full_at": "2023-11-14T22:13:20Z"}),
@@ -189,7 +166,7 @@ STATES: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
         },
     ),
     "nothing": ({}, {}),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("state", "expected"), STATES.values(), ids=STATES.keys())

@@ -76,15 +76,9 @@ PART: dict[str, Any] = {
     "pods": [{"pod_uid": "p", "gpu": "GPU-0", "attribution": "measured", "totals": {"gpu_s": 1} | USED}],
 }  # fmt: skip
 RECORDS: dict[Any, dict[str, Any]] = {
-    Pod: POD,
-    Insight: IDLE,
-    Trend: TREND,
-    Cycle: CYCLE,
-    WindowAggregate: WINDOW,
-    ProcessSample: STEPS,
-    NodeHealth: HEALTH,
-    NodePart: PART,
-}
+    Pod: POD, Insight: IDLE, Trend: TREND, Cycle: CYCLE, WindowAggregate: WINDOW, ProcessSample: STEPS,
+    NodeHealth: HEALTH, NodePart: PART,
+}  # fmt: skip
 
 
 def tell(view: MetricsView, kind: Any, plain: dict[str, Any]) -> None:
@@ -384,13 +378,9 @@ def test_without_a_part_there_is_no_counter_and_all_the_rest() -> None:
         f"{of}_{what}_total"
         for of in ("gpu", "pod_gpu")
         for what in (
-            "busy_seconds",
-            "sm_active_seconds",
-            "tensor_active_seconds",
-            "working_seconds",
-            "energy_joules",
+            "busy_seconds", "sm_active_seconds", "tensor_active_seconds", "working_seconds", "energy_joules",
         )
-    } | {"pod_gpu_untouched_seconds_total"}
+    } | {"pod_gpu_untouched_seconds_total"}  # fmt: skip
 
 
 def test_a_sample_that_comes_late_or_again_shows_nothing() -> None:

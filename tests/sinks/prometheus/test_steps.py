@@ -18,14 +18,10 @@ def reported(*reports: Report) -> StepReports:
         )
         found.add(
             ProcessSample(
-                node="a",
-                collector="c",
-                seq=second,
-                ts_ms=1000 * second,
-                interval_ms=1000,
+                node="a", collector="c", seq=second, ts_ms=1000 * second, interval_ms=1000,
                 processes=processes,
             )
-        )
+        )  # fmt: skip
     return found
 
 
@@ -42,16 +38,9 @@ def reported(*reports: Report) -> StepReports:
         ([(39, [(90, 1.0, 16)])], None),
     ],
     ids=[
-        "nothing",
-        "no step",
-        "one",
-        "uneven",
-        "two ranks",
-        "one counts none",
-        "the last minute",
-        "long ago",
+        "nothing", "no step", "one", "uneven", "two ranks", "one counts none", "the last minute", "long ago",
     ],
-)
+)  # fmt: skip
 def test_rates(reports: list[Report], rates: StepRates | None) -> None:
     assert reported(*reports).rates("p", 100_000) == rates
     assert reported(*reports).rates("other", 100_000) is None

@@ -22,14 +22,10 @@ def steady(value: float) -> Peak:
 
 INCARNATIONS = [
     made.pod_peaks(
-        "uid-9",
-        {"name": "web-0", "started_ms": STARTS_MS[0]},
-        metrics={"gpu_util_pct": steady(11)},
+        "uid-9", {"name": "web-0", "started_ms": STARTS_MS[0]}, metrics={"gpu_util_pct": steady(11)}
     ),
     made.pod_peaks(
-        "uid-1",
-        {"name": "web-0", "started_ms": STARTS_MS[1]},
-        metrics={"gpu_util_pct": steady(22)},
+        "uid-1", {"name": "web-0", "started_ms": STARTS_MS[1]}, metrics={"gpu_util_pct": steady(22)}
     ),
 ]
 OTHER = made.pod_peaks("uid-5", {"name": "db-0", "created_ms": 7})

@@ -40,10 +40,10 @@ def test_who_wasted_most_comes_first(records_url: str, of_two_teams: list[Produc
     idle, *others = jobs.rows
     assert idle["name"] == "job-of-pod-d"
     assert (idle["gpu_s"], idle["gpu_busy_s"]) == (5400, 0)
-    assert (idle["cost"], idle["idle_cost"]) == (pytest.approx(3), pytest.approx(3))
+    assert (idle["cost"], idle["gpu_idle_cost"]) == (pytest.approx(3), pytest.approx(3))
     busy = next(row for row in others if row["name"] == "job-of-pod-a")
     assert (busy["gpu_s"], busy["gpu_busy_s"]) == (5400, pytest.approx(4320))
-    assert (busy["cost"], busy["idle_cost"]) == (pytest.approx(3), pytest.approx(0.6))
+    assert (busy["cost"], busy["gpu_idle_cost"]) == (pytest.approx(3), pytest.approx(0.6))
     assert (jobs.count, jobs.namespaces, jobs.kinds) == (4, ["cv", "default", "ml"], ["Job"])
     later = read_jobs(records_url, JobQuery(since_ms=START_MS + HOUR_MS)).rows
     assert later[0]["gpu_s"] == 1800, "what was used before the time that is asked for does not count"

@@ -322,3 +322,18 @@ def test_the_folder_of_the_records_is_private(tmp_path: Path) -> None:
 def test_an_echoed_secret_is_blotted_out() -> None:
     url = parse_records_url("postgresql://me:s3%2Fcret@host/db?sslpassword=other")
     assert redacted("user me, password s3/cret, key other", url) == "user me, password …, key …"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("postgresql://me:se@cret@host/db", "special characters percent-encoded"),
+        ("postgresql://me:secret@a:1,b:2/db", r"several hosts as \?host=a:5432&host=b:5432"),
+        ("sqlite:///~/records.db", "~/records.db begins with ~, which only a shell knows"),
+    ],
+)
+def test_a_url_that_means_something_else_is_refused(text: str, message: str) -> None:
+    """And nothing of its password is said."""
+    with pytest.raises(DutycycleError, match=message) as error:
+        parse_records_url(text)
+    assert "cret" not in str(error.value)

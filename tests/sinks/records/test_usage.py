@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace as msgspec_replace
-from sqlalchemy import create_engine
+from sqlalchemy import create_engine, text
 
 from dutycycle.cli.commands.usage import add_arguments, run
 from dutycycle.contract.log import ProducerRecord
@@ -19,9 +19,19 @@ from dutycycle.contract.units import END_OF_TIME_MS
 from sinks.records.prices import PriceList, set_prices
 from sinks.records.query import UnknownNameError
 from sinks.records.rollup import Retention
-from sinks.records.rows import moment, rows_of
+from sinks.records.rows import PARTS, moment, rows_of
 from sinks.records.store import RecordsStore
-from sinks.records.usage import LEDGER_MEANS, NOBODY, NONE, UsageQuery, group_text, ledger_until, usage
+from sinks.records.tables.views import VIEWS
+from sinks.records.usage import (
+    LEDGER_MEANS,
+    NOBODY,
+    NONE,
+    UsageQuery,
+    group_text,
+    is_part,
+    ledger_until,
+    usage,
+)
 from tests.support.data.two_teams import HOUR_MS, two_teams
 from tests.support.sinks import made
 from tests.support.sinks.recording import derived, open_store, read_rows, write_all, write_records
@@ -272,6 +282,45 @@ def test_old_hours_become_days_and_a_repeat_of_one_adds_nothing(records_url: str
         read_rows(records_url, "SELECT gpu_s, gpu_cost FROM usage_by_day ORDER BY day")
         == [(86_400.0, 24.0)] * 4
     )
+
+
+def test_a_day_of_which_an_hour_has_no_energy_has_it_of_a_part(records_url: str) -> None:
+    hours = [hour(at, 3600) for at in range(24 * 4)]
+    hours[1] = msgspec_replace(hours[1], gpus=(msgspec_replace(hours[1].gpus[0], energy_j=None),))
+    prices = PriceList(gpu_hour=1.0, kwh=1.0)
+    store = put(records_url, *hours, prices=prices, retention=Retention(hours_s=86_400, days_s=1e9))
+    first_day = UsageQuery(by=("node",), start_ms=START_MS, end_ms=START_MS + DAY_MS)
+    [before] = usage(records_url, first_day)
+    assert store.roll_up() == 2 * 24
+    [row] = usage(records_url, first_day)
+    assert row == pytest.approx(before)
+    assert (row["energy_known_s"], row["gpu_priced_s"]) == (23 * 3600, 24 * 3600)
+    assert [name for name in ("energy_j", "cost", "gpu_idle_cost") if is_part(row, name)] == [
+        "energy_j", "cost",
+    ]  # fmt: skip
+
+
+def test_days_that_are_older_than_the_columns_of_what_is_known_count_as_before(records_url: str) -> None:
+    """Their hours are gone: without an answer of theirs, the cost of a year would be that of a part of it."""
+    hours = [hour(at, 3600) for at in range(24 * 4)]
+    prices = PriceList(gpu_hour=1.0, kwh=1.0)
+    store = put(records_url, *hours, prices=prices, retention=Retention(hours_s=86_400, days_s=1e9))
+    query = UsageQuery(by=("node",), start_ms=START_MS, end_ms=END_OF_TIME_MS)
+    [before] = usage(records_url, query)
+    assert store.roll_up() == 2 * 24
+    store.close()
+    engine = create_engine(records_url)
+    with engine.begin() as connection:
+        for name in reversed(VIEWS):
+            connection.execute(text(f"DROP VIEW {name}"))
+        for name in PARTS:
+            connection.execute(text(f"ALTER TABLE usage_days DROP COLUMN {name}"))
+    engine.dispose()
+    open_store(records_url).close()
+    [row] = usage(records_url, query)
+    assert row == pytest.approx(before)
+    assert (row["gpu_priced_s"], row["energy_priced_s"], row["energy_known_s"]) == (4 * 86_400,) * 3
+    assert LEDGER_MEANS["power_w"].of(row) == pytest.approx(7 / 3600)
 
 
 def test_a_time_that_begins_in_a_day_which_hours_became_has_all_of_it(records_url: str) -> None:

@@ -8,13 +8,13 @@ import pytest
 from msgspec.structs import replace
 
 from dutycycle.contract.codec import encode
+from dutycycle.contract.log import ConsumerRecord
 from dutycycle.contract.metering import SET_BACK_MS
 from dutycycle.contract.records.derived import Cycle, CycleMetric, Peak, gpu_subject, pod_subject
 from dutycycle.contract.records.insights import Insight
 from dutycycle.contract.records.pods import JobRef, Pod
 from dutycycle.contract.records.samples import Allocation, Gpu, GpuProcess
 from dutycycle.contract.settings.load import load
-from dutycycle.kafka.consumer import Message
 from dutycycle.telemetry.events import EXTENDER, Telemetry
 from dutycycle.view.follower import TopicFollower
 from sinks.scheduling.cluster_view import EVERY_MS, ClusterView
@@ -280,8 +280,8 @@ def test_the_extender_and_the_webhook_of_a_process_know_one_cluster_that_hears_e
     subscriptions = [subscription for role in roles for subscription in role.subscriptions]
     follower = TopicFollower(SETTINGS, Telemetry(EXTENDER), "test", subscriptions)
     for topic in ("pods", "gpu-health"):
-        follower.take(topic, Message(f"dutycycle.{topic}", 0, 0, NOW, topic.encode(), None))
-    follower.take("pods", Message("dutycycle.pods", 0, 1, NOW, b"p", encode(pod("p"))))
+        follower.take(topic, ConsumerRecord(f"dutycycle.{topic}", 0, 0, topic, None, NOW))
+    follower.take("pods", ConsumerRecord("dutycycle.pods", 0, 1, "p", encode(pod("p")), NOW))
     assert heard == ["pods", "p"]
     assert list(models) == [ClusterView]
 

@@ -6,19 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sinks.scheduling.core.intervals import interval
-from sinks.scheduling.core.prediction import predict
+from sinks.scheduling.core.prediction import interval, predict
 from sinks.scheduling.core.similar import NEWEST, PastUse, SimilarPodIndex, Template
 from tests.support.examples import examples
 
 BERT = Template(
-    "ml",
-    owner="a1",
-    image="bert:3",
-    command=("train", "--large"),
-    labels=frozenset({("app", "bert")}),
+    "ml", owner="a1", image="bert:3", command=("train", "--large"), labels=frozenset({("app", "bert")}),
     gpus=8,
-)
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(

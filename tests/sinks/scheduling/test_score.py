@@ -86,34 +86,21 @@ def test_terms_are_shares_with_a_reason(node: NodeResources, need: Need) -> None
 
 
 _gpus = st.builds(
-    NodeGpu,
-    taken=st.booleans(),
-    mem_free_bytes=st.none() | st.floats(0, 80 * GIB),
-    duty=st.none() | st.floats(0, 1),
-    period_s=st.none() | st.floats(1, 60),
-    headroom_c=st.none() | st.floats(-5, 40),
-    throttled=st.none() | st.booleans(),
-)
+    NodeGpu, taken=st.booleans(), mem_free_bytes=st.none() | st.floats(0, 80 * GIB),
+    duty=st.none() | st.floats(0, 1), period_s=st.none() | st.floats(1, 60),
+    headroom_c=st.none() | st.floats(-5, 40), throttled=st.none() | st.booleans(),
+)  # fmt: skip
 _nodes = st.builds(
-    NodeResources,
-    name=st.just("n"),
-    gpus=st.lists(_gpus, max_size=4).map(tuple),
-    cpu_free_cores=st.none() | st.floats(-1, 64),
-    net_free=st.none() | st.floats(0, 1),
-    ranks=st.integers(0, 3),
-    near_ranks=st.integers(0, 6),
-)
+    NodeResources, name=st.just("n"), gpus=st.lists(_gpus, max_size=4).map(tuple),
+    cpu_free_cores=st.none() | st.floats(-1, 64), net_free=st.none() | st.floats(0, 1),
+    ranks=st.integers(0, 3), near_ranks=st.integers(0, 6),
+)  # fmt: skip
 _needs = st.builds(
-    Need,
-    gpus=st.integers(0, 4),
-    ranks=st.integers(1, 4),
-    shares=st.booleans(),
-    kind=st.sampled_from([None, "training", "loading"]),
-    gpu_mem_bytes=st.none() | st.floats(0, 80 * GIB),
-    cpu_cores=st.none() | st.floats(0, 32),
-    duty=st.none() | st.floats(0, 1),
+    Need, gpus=st.integers(0, 4), ranks=st.integers(1, 4), shares=st.booleans(),
+    kind=st.sampled_from([None, "training", "loading"]), gpu_mem_bytes=st.none() | st.floats(0, 80 * GIB),
+    cpu_cores=st.none() | st.floats(0, 32), duty=st.none() | st.floats(0, 1),
     period_s=st.none() | st.floats(1, 60),
-)
+)  # fmt: skip
 
 
 @given(st.lists(_nodes, max_size=5), _needs)

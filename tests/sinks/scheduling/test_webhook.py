@@ -17,7 +17,7 @@ from sinks.scheduling.core import classes
 from sinks.scheduling.core.measured_usage import MeasuredUsage
 from sinks.scheduling.core.policy import Band, Policy
 from sinks.scheduling.webhook.queue import Queue
-from sinks.scheduling.webhook.server import Webhook
+from sinks.scheduling.webhook.role import Webhook
 from tests.support.servers.kube.scheduler import gpu_pod
 from tests.support.sinks.scheduling import NOW, app_of, peaks, pod
 

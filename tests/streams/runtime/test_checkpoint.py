@@ -15,8 +15,9 @@ from dutycycle.telemetry.events import SOURCE_GAP
 from dutycycle.telemetry.metrics import COMMITS, SNAPSHOTS
 from streams.operators.base import Emission, Stage
 from streams.runtime.checkpoint import FLUSH_AT_ONCE
+from streams.runtime.record_packer import RecordPacker
 from streams.runtime.stage_task import Checkpoint
-from streams.state.record import DIGEST_BYTES, HEADER_BYTES
+from streams.state.record import DIGEST_BYTES, HEADER_BYTES, Write
 from tests.support.fakes.broker import Broker
 from tests.support.metrics import metric_value
 from tests.support.streams.port import Died, Moment, Worker, place, record, streams_app
@@ -28,6 +29,9 @@ LOG = [record(offset, offset * 7 % 101, KEYS[offset * offset % 3]) for offset in
 LOG[37] = record(37, b"rubbish", "b")
 LOG[50] = record(50, b'{"n":1,"boom":1}', "a")
 LOG[51] = record(51, b'{"n":5,"pad":200000}', "c")
+
+PACKED_BYTES = len(RecordPacker().pack(record(0, 1), 0))
+"""What a record takes that is kept; most of ``LOG`` take a byte more."""
 
 
 def newest(outputs: list[ProducerRecord], topic: str) -> dict[str, list[int]]:
@@ -104,22 +108,24 @@ async def turns() -> None:
 async def test_while_no_state_arrives_no_more_is_taken_than_memory_should_hold(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    worker, arrives = Worker(Broker(), early=3), asyncio.Event()
-    save = worker.port.save
+    worker, arrives = Worker(Broker(), early_bytes=3 * PACKED_BYTES), asyncio.Event()
+    write = worker.port.write
 
-    async def saved_late(stage: str, partition: int, key: bytes, value: bytes) -> asyncio.Future[object]:
+    async def write_late(stage: str, record: Write) -> asyncio.Future[object]:
         await arrives.wait()
-        return await save(stage, partition, key, value)
+        return await write(stage, record)
 
-    monkeypatch.setattr(worker.port, "save", saved_late)
+    monkeypatch.setattr(worker.port, "write", write_late)
     taking = asyncio.create_task(worker.take(*LOG[:30]))
     await turns()
-    assert (worker.coordinator.commit_due.is_set(), worker.coordinator._uncommitted) == (True, 6)
+    assert worker.coordinator.commit_due.is_set()
+    assert worker.coordinator._uncommitted_bytes // PACKED_BYTES == 6
     committing = asyncio.create_task(
         worker.coordinator.commit()
     )  # its checkpoint makes room once, and no more
     await turns()
-    assert (taking.done(), committing.done(), worker.coordinator._uncommitted) == (False, False, 6)
+    assert (taking.done(), committing.done()) == (False, False)
+    assert worker.coordinator._uncommitted_bytes // PACKED_BYTES == 6
     arrives.set()
     while not taking.done():
         await worker.commit()
@@ -131,7 +137,7 @@ async def test_while_no_state_arrives_no_more_is_taken_than_memory_should_hold(
 
 
 async def test_what_is_forgotten_makes_room() -> None:
-    worker = Worker(Broker(), early=1)
+    worker = Worker(Broker(), early_bytes=PACKED_BYTES)
     await worker.take(*LOG[:2])
     waiting = asyncio.create_task(worker.take(LOG[2]))
     await turns()
@@ -334,7 +340,7 @@ async def test_a_worker_whose_commits_end_with_an_error_ends(monkeypatch: pytest
 async def test_a_worker_that_waits_for_the_broker_is_held_up_and_not_stuck(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    worker, arrives = Worker(Broker(), early=1), asyncio.Event()
+    worker, arrives = Worker(Broker(), early_bytes=PACKED_BYTES), asyncio.Event()
     post = worker.port.post
 
     async def posted_late(out: ProducerRecord) -> asyncio.Future[object]:
@@ -423,7 +429,7 @@ async def test_a_commit_can_take_one_partition_after_the_other() -> None:
 
 
 async def test_a_commit_is_spread_and_hurries_once_the_next_is_due() -> None:
-    worker = Worker(Broker(), early=4)
+    worker = Worker(Broker(), early_bytes=4 * PACKED_BYTES)
     for partition in range(3):
         await worker.take(record(0, 1, partition=partition))
     gradual = asyncio.create_task(worker.coordinator.commit_gradually(1, 600.0))

@@ -35,7 +35,7 @@ async def test_kills_and_an_outage_change_nothing(
             worker = field.start_worker()
             await field.progress()
             await asyncio.sleep(chance.uniform(0, 1.5))  # any moment of work
-            worker.kill()
+            worker.process.kill()
         field.start_worker()
         await asyncio.sleep(chance.uniform(0, 10))  # any moment of joining, recovery or work
         broker.set_down()

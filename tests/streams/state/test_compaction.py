@@ -1,24 +1,22 @@
 """A changelog that the real Kafka has compacted: a worker that begins with it goes on as if it were whole."""
 
-import os
-import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Self
 
-from dutycycle.contract.log import ConsumerRecord, ProducerRecord
+from dutycycle.contract.log import ConsumerRecord, ProducerRecord, key_bytes
 from dutycycle.contract.settings.groups import Settings
-from dutycycle.contract.settings.load import load
-from dutycycle.kafka.consumer import Consumer, Message
+from dutycycle.kafka.consumer import Consumer
 from dutycycle.kafka.producer import Producer
 from streams.state.record import clock_key, name_of
 from tests.streams.runtime.test_eviction import in_process, spans
+from tests.support.kafka import settings_of
+from tests.support.processes.commands import environ, mortal
 from tests.support.servers.kafka.broker import RunningBroker
-from tests.support.streams.field import worker_settings
 from tests.support.streams.spans import AT_ONCE, CLOSED, STRIDE_MS, log_of
 from tests.support.streams.toy import SOURCE
 from tests.support.waiting import DEADLINE_S, wait_until
@@ -26,25 +24,11 @@ from tests.support.waiting import DEADLINE_S, wait_until
 GENERATIONS = 40
 
 
-@contextmanager
-def worker(environ: dict[str, str], log: Path) -> Iterator[None]:
-    """A worker process, which is killed at the end."""
-    outside = {name: value for name, value in os.environ.items() if not name.startswith("DUTYCYCLE_")}
-    with log.open("ab") as out:
-        command = [sys.executable, "-m", "tests.support.streams.spans"]
-        process = subprocess.Popen(command, env=outside | environ, stdout=out, stderr=subprocess.STDOUT)
-        try:
-            yield
-        finally:
-            process.kill()
-            process.wait()
-
-
-async def stored(settings: Settings) -> list[Message]:
+async def stored(settings: Settings) -> list[ConsumerRecord]:
     """All that the changelog holds now."""
     consumer = Consumer(settings, "test", [settings.topic_prefix + "state-spans"], "beginning")
     await consumer.start()
-    found: list[Message] = []
+    found: list[ConsumerRecord] = []
     try:
         ends = await consumer.ends()
         while not await consumer.reached(ends):
@@ -95,7 +79,7 @@ class Feed:
             assert time.monotonic() < deadline, self._log.read_text()
             for one in await self._reader.take(0.5):
                 topic = one.topic.removeprefix(self._prefix)
-                self.came.append(ProducerRecord(topic, (one.key or b"").decode(), one.payload, one.ts_ms))
+                self.came.append(ProducerRecord(topic, one.key or "", one.value, one.ts_ms))
 
 
 def generation(number: int) -> list[tuple[str, int]]:
@@ -104,10 +88,12 @@ def generation(number: int) -> list[tuple[str, int]]:
     return [("here", now_ms), (f"job-{number}", now_ms), ("here", now_ms + STRIDE_MS)]
 
 
-def states(changelog: list[Message]) -> Counter[str]:
+def states(changelog: list[ConsumerRecord]) -> Counter[str]:
     """How many states of each key a changelog holds."""
     return Counter(
-        name for one in changelog if one.payload is not None and (name := name_of(one.key or b"")) is not None
+        name
+        for one in changelog
+        if one.value is not None and (name := name_of(key_bytes(one.key) or b"")) is not None
     )
 
 
@@ -117,10 +103,13 @@ async def test_a_worker_begins_with_what_compaction_has_left(
     compact = {"cleanup_policy": "compact", "segment_ms": "200", "min_cleanable_dirty_ratio": "0.01",
                "delete_retention_ms": "100", "max_compaction_lag_ms": "200"}  # fmt: skip
     kafka.create_topics({topic_prefix + "state-spans": 1}, **compact)
-    environ = worker_settings(kafka.url, topic_prefix) | {
-        "DUTYCYCLE_PARTITIONS": "1", "DUTYCYCLE_SNAPSHOT_INTERVAL": "100ms"}  # fmt: skip
-    settings, log = load(environ), tmp_path / "worker.log"
-    with worker(environ, log):
+    env = environ(
+        broker=kafka.url, topic_prefix=topic_prefix, session_timeout="6s", partitions="1",
+        snapshot_interval="100ms",
+    )  # fmt: skip
+    settings, log = settings_of(env), tmp_path / "worker.log"
+    worker = partial(mortal, env=env, log=log, start=[sys.executable, "-m", "tests.support.streams.spans"])
+    with worker():
         wait_until(lambda: topic_prefix + CLOSED in topics_of(kafka), log.read_text)
         async with Feed(settings, log) as feed:
             for number in range(GENERATIONS):
@@ -132,7 +121,7 @@ async def test_a_worker_begins_with_what_compaction_has_left(
                 await feed.send(*generation(last))  # the broker leaves alone the segment that it writes to
                 last += 1
     async with Feed(settings, log) as after:
-        with worker(environ, log):
+        with worker():
             after.sent = feed.sent
             now_ms = 2 * last * STRIDE_MS
             await after.send(*generation(last), ("job-1", now_ms), ("here", now_ms))
@@ -141,14 +130,14 @@ async def test_a_worker_begins_with_what_compaction_has_left(
     at_once, ended = in_process(after.sent)
     assert spans(after.came, AT_ONCE) == at_once
     assert spans(after.came) <= ended
-    assert any(one.key == clock_key(0) for one in changelog)
+    assert any(key_bytes(one.key) == clock_key(0) for one in changelog)
 
 
 def topics_of(kafka: RunningBroker) -> set[str]:
     return set(kafka.admin().list_topics(timeout=60).topics)
 
 
-def compacted(changelog: list[Message]) -> bool:
+def compacted(changelog: list[ConsumerRecord]) -> bool:
     """Whether the broker has: most of what was written is gone, and every state of the keys that left."""
     gone = {f"job-{number}" for number in range(GENERATIONS - 20)}
     written = changelog[-1].offset + 1 if changelog else 0

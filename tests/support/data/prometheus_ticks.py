@@ -8,7 +8,6 @@ from typing import Any
 from collectors.base import Tick
 from collectors.prometheus.answers import AnswerReader
 from collectors.prometheus.collector import PrometheusCollector
-from collectors.prometheus.identity.pods import UidOf
 from collectors.prometheus.query import Prometheus as PrometheusSource
 from dutycycle.contract.codec import decode
 from dutycycle.contract.records.health import GpuEvent
@@ -27,16 +26,12 @@ Start = Callable[..., Prometheus]
 class Records:
     """Ticks a collector, and keeps what it gives out."""
 
-    def __init__(self, url: str, *, uid_of: UidOf | None = None, **access: Any) -> None:
+    def __init__(self, url: str, **access: Any) -> None:
         self.telemetry = Telemetry("test")
         settings = PrometheusSettings(prometheus=url, **access)
         self.reader = AnswerReader(settings)
         self.collector = PrometheusCollector(
-            PrometheusSource(settings),
-            self.telemetry,
-            self.reader,
-            uid_of=uid_of,
-            retire_s=600,
+            PrometheusSource(settings), self.telemetry, self.reader, uid_of=None, retire_s=600
         )
         self.gpus: list[NvmlSample] = []
         self.use: list[CgroupSample] = []
@@ -50,18 +45,18 @@ class Records:
             monotonic_s=time.monotonic(),
         )  # fmt: skip
         for one in self.collector.collect(tick):
-            assert one.payload is not None
+            assert one.value is not None
             if one.topic == "nvml-samples":
-                self.gpus.append(decode(NvmlSample, one.payload, one.topic))
+                self.gpus.append(decode(NvmlSample, one.value, one.topic))
                 assert (one.key, one.ts_ms) == (self.gpus[-1].node, self.gpus[-1].ts_ms)
             elif one.topic == "cgroup-samples":
-                self.use.append(decode(CgroupSample, one.payload, one.topic))
+                self.use.append(decode(CgroupSample, one.value, one.topic))
                 assert (one.key, one.ts_ms) == (self.use[-1].node, self.use[-1].ts_ms)
             elif one.topic == "gpu-events":
-                self.events.append(decode(GpuEvent, one.payload, one.topic))
+                self.events.append(decode(GpuEvent, one.value, one.topic))
                 assert one.key == self.events[-1].node
             else:
-                self.pods.append(decode(Pod, one.payload, one.topic))
+                self.pods.append(decode(Pod, one.value, one.topic))
                 assert one.key == self.pods[-1].uid
 
     def until(self, reached: Callable[[], object]) -> None:

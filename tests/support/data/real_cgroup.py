@@ -2,8 +2,8 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from uuid import uuid4
@@ -41,6 +41,22 @@ class RealCgroup:
         self._names = (top, *(above or ("docker",)), name.format(self.container_id))
         self.path = "/" + "/".join(self._names)
         self._hierarchies = [one for one in find_hierarchies("/") if one.controllers]
+
+    @classmethod
+    def of_pod(cls, uid: str, qos: str = "burstable", *, systemd: bool = True) -> "RealCgroup":
+        """One where the kubelet puts a pod's container, by its systemd driver or its cgroupfs driver."""
+        if not systemd:
+            return cls("kubepods", qos, f"pod{uid}")
+        pod = f"kubepods-{qos}-pod{uid.replace('-', '_')}.slice"
+        return cls("kubepods.slice", f"kubepods-{qos}.slice", pod, name="cri-containerd-{}.scope")
+
+    def make_or_skip(self) -> None:
+        """Skip the test where this machine does not let us."""
+        try:
+            self.make()
+        except OSError as error:
+            self.remove()
+            pytest.skip(f"no cgroup can be made here (it takes root and a writable /sys/fs/cgroup): {error}")
 
     def make(self) -> None:
         """Raises ``OSError`` where this machine does not let us."""
@@ -81,12 +97,15 @@ class RealCgroup:
             (self.folder(hierarchy) / "cgroup.procs").write_text(str(pid))
 
     @contextmanager
-    def load(self, held_bytes: int, direct_io: Path | None = None) -> Iterator[int]:
-        """A process in the cgroup that holds memory and keeps one core busy; its pid."""
-        arguments = [str(held_bytes), *([str(direct_io)] if direct_io else [])]
+    def run(self, program: str, *arguments: object, before: Sequence[str] = ()) -> Iterator[int]:
+        """A Python program in the cgroup, which waits for a line before it says ``ready``; its pid.
+
+        ``before``: what its command line begins with.
+        """
         child = subprocess.Popen(
-            [sys.executable, "-c", LOAD, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
+            [*before, sys.executable, "-c", program, *map(str, arguments)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
         assert child.stdin is not None
         assert child.stdout is not None
         try:
@@ -99,6 +118,10 @@ class RealCgroup:
             child.kill()
             child.wait()
             child.stdout.close()
+
+    def load(self, held_bytes: int, *direct_io: Path) -> AbstractContextManager[int]:
+        """A process that holds memory, keeps one core busy, and writes to a file if one is given; its pid."""
+        return self.run(LOAD, held_bytes, *direct_io)
 
 
 def _removed(folder: Path) -> bool:
@@ -115,10 +138,6 @@ def _removed(folder: Path) -> bool:
 def real_cgroup() -> Iterator[RealCgroup]:
     """A cgroup to load; skips where none can be made."""
     group = RealCgroup()
-    try:
-        group.make()
-    except OSError as error:
-        group.remove()
-        pytest.skip(f"no cgroup can be made here (it takes root and a writable /sys/fs/cgroup): {error}")
+    group.make_or_skip()
     yield group
     group.remove()

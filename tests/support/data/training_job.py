@@ -22,9 +22,7 @@ CHECKPOINT_S = 15
 UID = "4f0c0000-0000-4000-8000-000000000001"
 
 
-def training_job(
-    seconds: int = 1200, gpus: int = 2, step_ms: int = 1000, idle_s: int = IDLE_S
-) -> Iterator[TraceRecord]:
+def training_job(seconds: int = 1200, gpus: int = 2, idle_s: int = IDLE_S) -> Iterator[TraceRecord]:
     """The records, tick by tick, of ``seconds`` on one node, the last ``idle_s`` of them idle."""
     chance = random.Random(7)  # noqa: S311 - a simulation
     pod = {
@@ -38,25 +36,20 @@ def training_job(
         "started_ms": START_MS,
         "gpu_request": gpus,
         "job": {
-            "api_version": "kubeflow.org/v1",
-            "kind": "PyTorchJob",
-            "name": "bert",
-            "uid": "job-1",
-            "role": "worker",
-            "replica": 0,
+            "api_version": "kubeflow.org/v1", "kind": "PyTorchJob", "name": "bert", "uid": "job-1",
+            "role": "worker", "replica": 0,
         },
-    }
+    }  # fmt: skip
     yield _record("pods", UID, pod, START_MS)
     energy = [0.0] * gpus
-    for seq in range(seconds * 1000 // step_ms):
-        ts_ms = START_MS + seq * step_ms
-        second = seq * step_ms / 1000
+    for second in range(seconds):
+        ts_ms = START_MS + second * 1000
         does = activity(second, seconds - idle_s)
-        head = {"v": 1, "node": "gpu-a", "collector": "c", "seq": seq, "ts_ms": ts_ms, "interval_ms": step_ms}
+        head = {"v": 1, "node": "gpu-a", "collector": "c", "seq": second, "ts_ms": ts_ms, "interval_ms": 1000}
         found = []
         for index in range(gpus):
             one = _gpu(index, second, does, chance)
-            energy[index] += one["power_w"] * step_ms / 1000
+            energy[index] += one["power_w"]
             found.append({**one, "energy_j": round(energy[index], 3)})
         yield _record("nvml-samples", "gpu-a", {**head, "gpus": found}, ts_ms)
         yield _record("cgroup-samples", "gpu-a", {**head, **_host(does, chance)}, ts_ms)
@@ -97,15 +90,11 @@ def _gpu(index: int, second: float, does: str, chance: random.Random) -> dict[st
         "throttle": ["hw_thermal_slowdown"] if hot else [],
         "processes": [
             {
-                "pid": 4000 + index,
-                "pod_uid": UID,
-                "container_id": "c1",
-                "name": "python",
-                "gpu_util_pct": util,
-                "mem_used_bytes": memory,
+                "pid": 4000 + index, "pod_uid": UID, "container_id": "c1", "name": "python",
+                "gpu_util_pct": util, "mem_used_bytes": memory,
             }
         ],
-    }
+    }  # fmt: skip
 
 
 def _host(does: str, chance: random.Random) -> dict[str, object]:
@@ -114,24 +103,14 @@ def _host(does: str, chance: random.Random) -> dict[str, object]:
     written = 550e6 if does == "checkpoint" else 0
     use = round(cpu * chance.uniform(0.9, 1.1), 1)
     container = {
-        "id": "c1",
-        "cpu_util_pct": use,
-        "cpu_throttled_pct": 0,
-        "mem_used_bytes": 48 * GIB,
-        "mem_limit_bytes": 200 * GIB,
-        "io_read_bytes_per_s": read,
-        "io_write_bytes_per_s": written,
-    }
+        "id": "c1", "cpu_util_pct": use, "cpu_throttled_pct": 0, "mem_used_bytes": 48 * GIB,
+        "mem_limit_bytes": 200 * GIB, "io_read_bytes_per_s": read, "io_write_bytes_per_s": written,
+    }  # fmt: skip
     host = {
-        "cpu_util_pct": use + 40,
-        "cpu_count": 64,
-        "mem_used_bytes": 80 * GIB,
-        "mem_total_bytes": 1024 * GIB,
-        "disk_read_bytes_per_s": read,
-        "disk_write_bytes_per_s": written,
-        "net_rx_bytes_per_s": 12_000_000,
+        "cpu_util_pct": use + 40, "cpu_count": 64, "mem_used_bytes": 80 * GIB, "mem_total_bytes": 1024 * GIB,
+        "disk_read_bytes_per_s": read, "disk_write_bytes_per_s": written, "net_rx_bytes_per_s": 12_000_000,
         "net_tx_bytes_per_s": 9_000_000,
-    }
+    }  # fmt: skip
     pod = {
         "uid": UID,
         "qos": "burstable",

@@ -84,16 +84,13 @@ def _of_gpus() -> list[Panel]:
     """What the newest sample of a node has of each GPU, by the catalogue, but what few have asked for."""
     return [
         line(
-            row.title,
-            row.sentence,
-            f"dutycycle_{row.series.name}{{{_NODE}}}",
-            _GPU_LINE,
+            row.title, row.sentence, f"dutycycle_{row.series.name}{{{_NODE}}}", _GPU_LINE,
             next(unit for end, unit in _UNITS.items() if row.series.name.endswith(end)),
             most=1 if row.series.name.endswith("_ratio") else None,
         )
         for row in GPU_ROWS
         if row.series is not None and not (row.by_name and row.kind == "setting")
-    ]
+    ]  # fmt: skip
 
 
 FLEET = Dashboard(
@@ -287,29 +284,20 @@ def _json(dashboard: Dashboard) -> Json:
         "annotations": {"list": []},
         "links": [
             {
-                "title": "Dutycycle",
-                "type": "dashboards",
-                "tags": ["dutycycle"],
-                "asDropdown": True,
+                "title": "Dutycycle", "type": "dashboards", "tags": ["dutycycle"], "asDropdown": True,
                 "keepTime": True,
             }
         ],
         "panels": _placed(dashboard.panels),
-    }
+    }  # fmt: skip
 
 
 def _variable(name: str, query: str) -> Json:
     return {
-        "name": name,
-        "type": "query",
-        "datasource": _SOURCE,
-        "query": {"query": query, "refId": name},
-        "refresh": 2,
-        "sort": 1,
-        "multi": True,
-        "includeAll": True,
+        "name": name, "type": "query", "datasource": _SOURCE, "query": {"query": query, "refId": name},
+        "refresh": 2, "sort": 1, "multi": True, "includeAll": True,
         "current": {"text": ["All"], "value": ["$__all"]},
-    }
+    }  # fmt: skip
 
 
 def _placed(panels: Sequence[Panel]) -> list[Json]:

@@ -15,7 +15,6 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from aiohttp import web
@@ -482,21 +481,6 @@ def fake_api_server() -> Iterator[FakeApi]:
         loop, end = ends[0]
         loop.call_soon_threadsafe(end.set)
         thread.join(120)
-
-
-def kubeconfig(folder: Path, address: str) -> Path:
-    """A kubeconfig of one cluster and one token."""
-    file = folder / "kubeconfig"
-    content = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "test",
-        "clusters": [{"name": "test", "cluster": {"server": address}}],
-        "users": [{"name": "test", "user": {"token": "t0ken"}}],
-        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
-    }
-    file.write_text(json.dumps(content), encoding="utf-8")
-    return file
 
 
 def tls_of(certificates: Certificates) -> ssl.SSLContext:

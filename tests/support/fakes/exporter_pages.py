@@ -60,10 +60,11 @@ OLD_FIELDS = {
 }
 
 
-def old_dcgm(uuid: str = "GPU-8f640a3c-7e9a-608d-02a3-f4372d72b323") -> str:
+def old_dcgm() -> str:
     """The page of an exporter of version 1, which names no host, with the GPU given to ``team/bert-0``."""
     labels = {
-        "gpu": "0", "uuid": uuid, "pod_name": "bert-0", "pod_namespace": "team", "container_name": "main"
+        "gpu": "0", "uuid": "GPU-8f640a3c-7e9a-608d-02a3-f4372d72b323",
+        "pod_name": "bert-0", "pod_namespace": "team", "container_name": "main",
     }  # fmt: skip
     return "".join(
         f"# HELP {name} {text}\n# TYPE {name} gauge\n" + line(name, labels, value)

@@ -21,11 +21,11 @@ class FakeKubelet:
         self.refuses: grpc.StatusCode | None = None
         self.asked = 0
 
-    def give(self, pod: str, *device_ids: str, namespace: str = "team", container: str = "main") -> None:
+    def give(self, pod: str, *device_ids: str, container: str = "main") -> None:
         """The pod has a container with these devices of the GPU plugin."""
         devices = [api_pb2.ContainerDevices(resource_name="nvidia.com/gpu", device_ids=list(device_ids))]
         one = api_pb2.ContainerResources(name=container, devices=devices)
-        self.pods.append(PodResources(name=pod, namespace=namespace, containers=[one]))
+        self.pods.append(PodResources(name=pod, namespace="team", containers=[one]))
 
     def list(self, _request: Any, context: Any) -> api_pb2.ListPodResourcesResponse:
         """The call ``List``."""

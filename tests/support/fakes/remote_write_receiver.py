@@ -10,6 +10,7 @@ from typing import Any
 
 import cramjam
 from aiohttp import web
+from aiohttp.test_utils import TestServer
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
@@ -61,15 +62,10 @@ class Receiver:
         """Answer until the block ends; gives the URL."""
         app = web.Application()
         app.router.add_post("/api/v1/write", self._answer)
-        runner = web.AppRunner(app, access_log=None)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", port, ssl_context=tls)
-        await site.start()
-        try:
-            where = runner.addresses[0][1]
-            yield f"{'https' if tls else 'http'}://127.0.0.1:{where}/api/v1/write"
-        finally:
-            await runner.cleanup()
+        server = TestServer(app, port=port)
+        await server.start_server(ssl=tls, access_log=None)
+        async with server:
+            yield str(server.make_url("/api/v1/write"))
 
     async def _answer(self, request: web.Request) -> web.Response:
         self.headers.append({name.lower(): value for name, value in request.headers.items()})

@@ -9,6 +9,7 @@ from dutycycle.contract.topics import DEFAULT_PREFIX, SAMPLE_TOPICS, full_name
 from dutycycle.contract.trace import TraceRecord
 from dutycycle.kafka.errors import BrokerUnreachableError
 from dutycycle.kafka.producer import Delivery, Producer
+from tests.support.faults.sink_lives import Sent
 from tests.support.kafka import make_topics
 
 BEAT_S = 0.05
@@ -31,18 +32,24 @@ class Feed:
     It begins with ``per_s`` of them a second, and becomes slower as they become fewer.
     """
 
-    def __init__(self, settings: Settings, records: Sequence[TraceRecord], per_s: float) -> None:
+    def __init__(self, settings: Settings, records: Sequence[TraceRecord | Sent], per_s: float) -> None:
         self._settings = settings
         self._records = records
         self._dues = dues(len(records), per_s)
         self._hurried = asyncio.Event()
         self._sending: asyncio.Task[None] | None = None
-        self.sent = 0
+        self._deliveries: list[Delivery] = []
 
     @property
     def flows(self) -> bool:
         """Whether there is more to come."""
-        return self.sent < len(self._records)
+        return len(self._deliveries) < len(self._records)
+
+    @property
+    def stored(self) -> list[TraceRecord | Sent]:
+        """Those that the broker has acknowledged."""
+        pairs = zip(self._records, self._deliveries, strict=False)
+        return [record for record, delivery in pairs if delivery.done()]
 
     async def __aenter__(self) -> Self:
         await make_topics(self._settings, SAMPLE_TOPICS)
@@ -53,14 +60,12 @@ class Feed:
         producer = Producer(self._settings, "feed")
         await producer.start()
         try:
-            deliveries: list[Delivery] = []
             while self.flows:
                 until = len(self._records) if self._hurried.is_set() else next(self._dues)
-                some = self._records[self.sent : until]
-                deliveries += [await _post(producer, self._settings.topic_prefix, one) for one in some]
-                self.sent = len(deliveries)
+                for record in self._records[len(self._deliveries) : until]:
+                    self._deliveries.append(await _post(producer, self._settings.topic_prefix, record))
                 await asyncio.sleep(0 if self._hurried.is_set() else BEAT_S)
-            await producer.settle(deliveries)
+            await producer.settle(self._deliveries)
         finally:
             await producer.abort()
 
@@ -76,10 +81,10 @@ class Feed:
         await asyncio.wait([self._sending])
 
 
-async def _post(producer: Producer, prefix: str, one: TraceRecord) -> Delivery:
-    topic = full_name(prefix, one.topic.removeprefix(DEFAULT_PREFIX))
+async def _post(producer: Producer, prefix: str, record: TraceRecord | Sent) -> Delivery:
+    topic = full_name(prefix, record.topic.removeprefix(DEFAULT_PREFIX))
     while True:
         try:
-            return await producer.send(topic, one.key, one.payload, one.ts_ms)
+            return await producer.send(topic, record.key, record.payload, record.ts_ms)
         except BrokerUnreachableError:  # no room in time, and not taken: the broker has been away for long
             continue

@@ -24,11 +24,12 @@ Rows = dict[str, dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """One record on its way. The row is what it is worth in SQL if it is the last of its key."""
+    """One record on its way, and its time. The row is its worth in SQL if it is the last of its key."""
 
     topic: str
     key: str
     payload: bytes
+    ts_ms: int
     row: dict[str, Any]
 
 
@@ -56,7 +57,7 @@ def _pod(
         uid, first_ms=START_MS, last_ms=START_MS + 1000 * version, samples=version, final=version == versions,
         metrics=metrics, gpus={"gpu-a/0": metrics}, processes=None,
     )  # fmt: skip
-    return Sent("pod-peaks", uid, encode(record), pod_row(record).values)
+    return Sent("pod-peaks", uid, encode(record), record.last_ms, pod_row(record).values)
 
 
 def _job(
@@ -67,7 +68,7 @@ def _job(
         uid, first_ms=START_MS, last_ms=START_MS + 1000 * version, final=version == versions,
         metrics=_more(uid, version, tops, chance), pods={f"w-{i:03}": one for i in range(version)},
     )  # fmt: skip
-    return Sent("job-peaks", uid, encode(record), job_row(record).values)
+    return Sent("job-peaks", uid, encode(record), record.last_ms, job_row(record).values)
 
 
 def _more(key: str, version: int, tops: dict[str, dict[str, Peak]], chance: random.Random) -> dict[str, Peak]:

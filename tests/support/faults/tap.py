@@ -58,7 +58,7 @@ class Tap:
     async def _take(self, consumer: Consumer) -> None:
         for message in await consumer.take(0.3):
             topic = short_name(self._settings.topic_prefix, message.topic) or ""
-            self.found[topic, (message.key or b"").decode()].append(message.payload or b"")
+            self.found[topic, message.key or ""].append(message.value or b"")
             self.count += 1
 
     async def more(self, what: Callable[[], str]) -> None:

@@ -11,12 +11,12 @@ GPU = "nvidia.com/gpu"
 _IMAGE = "registry.example.com/train:1"
 
 
-def owned_by(owner: Object, *, controller: bool = True) -> Object:
+def owned_by(owner: Object) -> Object:
     """The owner reference to an object."""
     meta = owner["metadata"]
     return {
         "apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": meta["name"], "uid": meta["uid"],
-        "controller": controller,
+        "controller": True,
     }  # fmt: skip
 
 

@@ -1,10 +1,9 @@
 """A pod's container without a runtime: a real process in real cgroups, laid out as the kubelet does."""
 
-import subprocess
-import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-
-import pytest
+from typing import NamedTuple
 
 from tests.support.data.real_cgroup import RealCgroup
 
@@ -40,53 +39,20 @@ while True:
 _OWN_NETWORK = ("unshare", "--net", "--")
 
 
-class Container:
-    """Runs from ``with`` to its end; as by the kubelet's systemd driver, or by its cgroupfs driver."""
+class Container(NamedTuple):
+    """Its id, and the pid of its process."""
 
-    def __init__(self, pod_uid: str, *, held_mib: int = 64, systemd: bool = True) -> None:
-        if systemd:
-            pod = f"kubepods-burstable-pod{pod_uid.replace('-', '_')}.slice"
-            above, name = ("kubepods.slice", "kubepods-burstable.slice", pod), "cri-containerd-{}.scope"
-        else:
-            above, name = ("kubepods", "burstable", f"pod{pod_uid}"), "{}"
-        self._cgroup = RealCgroup(*above, name=name)
-        self._held_bytes = held_mib * _MIB
-        self.id = self._cgroup.container_id
-        self.pid = 0
+    id: str
+    pid: int
 
-    def __enter__(self) -> "Container":
-        try:
-            self._cgroup.make()
-        except OSError as error:
-            self._cgroup.remove()
-            pytest.skip(f"no cgroup can be made here (it takes root and a writable /sys/fs/cgroup): {error}")
-        self._process = subprocess.Popen(
-            [*_OWN_NETWORK, sys.executable, "-c", _PROGRAM, str(self._held_bytes), str(HAS_NETWORK)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        )  # fmt: skip
-        self.pid = self._process.pid
-        try:
-            self._begin()
-        except BaseException:
-            self.end()
-            raise
-        return self
 
-    def __exit__(self, *error: object) -> None:
-        self.end()
-
-    def end(self) -> None:
-        """Kill the process, and remove the cgroup."""
-        self._process.kill()
-        self._process.wait()
-        if self._process.stdout is not None:
-            self._process.stdout.close()
-        self._cgroup.remove()
-
-    def _begin(self) -> None:
-        self._cgroup.enter(self.pid)
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(b"\n")
-        self._process.stdin.close()
-        assert self._process.stdout.readline() == b"ready\n"
+@contextmanager
+def run_container(pod_uid: str, *, held_mib: int = 64, systemd: bool = True) -> Iterator[Container]:
+    """Run one until the block ends; as by the kubelet's systemd driver, or by its cgroupfs driver."""
+    cgroup = RealCgroup.of_pod(pod_uid, systemd=systemd)
+    cgroup.make_or_skip()
+    try:
+        with cgroup.run(_PROGRAM, held_mib * _MIB, HAS_NETWORK, before=_OWN_NETWORK) as pid:
+            yield Container(cgroup.container_id, pid)
+    finally:
+        cgroup.remove()

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-import pytest
-
 from tests.support.data.real_cgroup import RealCgroup
 from tests.support.fakes.nvml.library import driver
 from tests.support.fakes.nvml.scenario import Scenario
@@ -65,12 +63,8 @@ class ProcessKubelet:
 
     def __enter__(self) -> Self:
         trial = RealCgroup("trial")
-        try:
-            trial.make()
-        except OSError as error:
-            pytest.skip(f"no cgroup can be made here (it takes root and a writable /sys/fs/cgroup): {error}")
-        finally:
-            trial.remove()
+        trial.make_or_skip()
+        trial.remove()
         endpoint = {"kubeletEndpoint": {"Port": self._logs.__enter__()}}
         address = {"type": "InternalIP", "address": "127.0.0.1"}
         status = {"status": {"addresses": [address], "daemonEndpoints": endpoint}}
@@ -136,10 +130,7 @@ class ProcessKubelet:
             self._say(pod, pod_status("Pending", container, {"waiting": waiting}))
             return
         uid = pod["metadata"]["uid"]
-        slice_ = f"kubepods-besteffort-pod{uid.replace('-', '_')}.slice"
-        cgroup = RealCgroup(
-            "kubepods.slice", "kubepods-besteffort.slice", slice_, name="cri-containerd-{}.scope"
-        )
+        cgroup = RealCgroup.of_pod(uid, "besteffort")
         cgroup.make()
         has_gpu = gpus_of(pod) > 0
         process = self._process(container, uid, cgroup, has_gpu=has_gpu)

@@ -47,8 +47,8 @@ class Watching:
             node=self._node, collector="c", seq=0, ts_ms=now, interval_ms=1000, monotonic_s=time.monotonic()
         )
         for record in self._collector.collect(tick):
-            if record.payload is not None:
-                self._records[record.key] = decode(Pod, record.payload, "pods")
+            if record.value is not None:
+                self._records[record.key] = decode(Pod, record.value, "pods")
 
 
 Watch = Callable[..., AbstractContextManager[Watching]]
@@ -68,7 +68,6 @@ def watching(
         client = shipped_account(kube, "collector")
     else:
         client = account(kube, cluster.namespace, "collector", rules)
-    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     monkeypatch.setenv("KUBECONFIG", str(client.kubeconfig))
     telemetry = Telemetry("collect")
     collector = asyncio.run(pods_collector(Settings(node=cluster.node), telemetry, refresh))

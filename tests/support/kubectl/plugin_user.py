@@ -28,6 +28,11 @@ BUSY = {
 }  # fmt: skip
 IDLE = {"gpu_util": '{"gpu_1":0}', "max_cpu_util": "0.3", "max_cpu_mem_mb": "2400", "updated": UPDATED}
 
+POD_TEMPLATE: Object = {
+    "metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "a", "image": "b"}]},
+}  # fmt: skip
+SELECTED: Object = {"selector": {"matchLabels": {"app": "web"}}, "template": POD_TEMPLATE}
+
 
 def install(folder: Path) -> str:
     """A PATH on which kubectl finds the plugin and its completion, as pip installs them."""

@@ -6,8 +6,8 @@ import signal
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from dutycycle.contract.settings.groups import PREFIX, Settings
@@ -26,14 +26,12 @@ Derived = dict[tuple[str, str], list[bytes]]
 
 
 def environ(**settings: str) -> dict[str, str]:
-    """The environment of a command: nothing of the outside's settings, then ``settings`` by field name.
+    """The environment of a command: that of the tests, and ``settings`` by field name.
 
     Its ``/metrics`` are on a free port, unless ``listen`` says otherwise.
     """
-    ours = (PREFIX, "KUBERNETES_SERVICE_HOST")  # the latter says that it runs in a pod
-    outside = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     given = {"listen": "127.0.0.1:0"} | settings
-    return outside | {PREFIX + name.upper(): value for name, value in given.items()}
+    return os.environ | {PREFIX + name.upper(): value for name, value in given.items()}
 
 
 def beginning(env: Mapping[str, str]) -> Sequence[str]:
@@ -87,12 +85,14 @@ def running(
 
 
 @contextmanager
-def mortal(*arguments: str, env: Mapping[str, str], log: Path) -> Iterator[None]:
-    """A command that ends by SIGKILL."""
-    with log.open("wb") as out:
-        process = subprocess.Popen([*ANEW, *arguments], env=env, stdout=out, stderr=subprocess.STDOUT)
+def mortal(
+    *arguments: str, env: Mapping[str, str], log: Path, start: Sequence[str] = ANEW
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A command that ends by SIGKILL, unless it has ended before; what it says is added to ``log``."""
+    with log.open("ab") as out:
+        process = subprocess.Popen([*start, *arguments], env=env, stdout=out, stderr=subprocess.STDOUT)
         try:
-            yield
+            yield process
         finally:
             process.kill()
             process.wait()
@@ -102,6 +102,20 @@ async def started(*arguments: str, env: Mapping[str, str], log: Path) -> asyncio
     """The process of a command, just begun; what it says is added to ``log``."""
     with log.open("ab") as out:
         return await asyncio.create_subprocess_exec(*ANEW, *arguments, env=env, stdout=out, stderr=out)
+
+
+@asynccontextmanager
+async def begun(
+    *arguments: str, env: Mapping[str, str], log: Path
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """``started``; it is killed at the end if it has not ended."""
+    process = await started(*arguments, env=env, log=log)
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
 
 
 def catches_sigterm(pid: int) -> bool:
@@ -126,7 +140,7 @@ async def derived(settings: Settings, topics: Iterable[str]) -> Derived:
         while not await consumer.reached(ends):
             for message in await consumer.take(0.5):
                 topic = short_name(settings.topic_prefix, message.topic) or ""
-                found[topic, (message.key or b"").decode()].append(message.payload or b"")
+                found[topic, message.key or ""].append(message.value or b"")
     finally:
         await consumer.stop()
     return found

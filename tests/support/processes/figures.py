@@ -1,8 +1,6 @@
 """What a running command says of itself, on the pages that it serves; their address is in its log."""
 
 import re
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -11,6 +9,7 @@ from dutycycle.telemetry.endpoint import Address, AskError, ask, parse
 from dutycycle.telemetry.serving import SERVING
 from tests.support.waiting import wait_until
 
+_ADDRESS = re.compile(re.escape(SERVING) + r"(\S+)")
 Figures = dict[str, float]
 """By name and labels, such as ``records_taken_total{topic="pods"}``, without ``dutycycle_``."""
 
@@ -21,8 +20,7 @@ class Process:
     def __init__(self, log: Path) -> None:
         self.log = log
         wait_until(lambda: SERVING in log.read_text(), log.read_text)
-        found = re.findall(re.escape(SERVING) + r"(\S+)", log.read_text())
-        self.address: Address = parse(found[-1])
+        self.address: Address = parse(_ADDRESS.findall(log.read_text())[-1])
 
     def healthz(self) -> tuple[int, str]:
         return ask(self.address, "/healthz")
@@ -36,8 +34,8 @@ class Process:
         except AskError:
             return False
 
-    def wait_ready(self, seconds: float = 120) -> None:
-        wait_until(self.is_ready, lambda: f"ready: {self.readyz()} {self.log.read_text()}", seconds)
+    def wait_ready(self) -> None:
+        wait_until(self.is_ready, lambda: f"ready: {self.readyz()} {self.log.read_text()}")
 
     def page(self) -> str:
         status, text = ask(self.address, "/metrics")
@@ -64,14 +62,10 @@ def readiness(log: Path) -> str:
 
 def read_page(log: Path, name: str = "metrics") -> str:
     """A page of the process that writes ``log``, as it was started last; or why there is none."""
-    addresses = re.findall(r"serves (http://[0-9.:]+)", log.read_text(errors="replace"))
+    addresses = _ADDRESS.findall(log.read_text(errors="replace"))
     if not addresses:
         return "starting"
     try:
-        with urllib.request.urlopen(f"{addresses[-1]}/{name}", timeout=60) as page:  # noqa: S310 - loopback
-            text: bytes = page.read()
-    except urllib.error.HTTPError as error:
-        text = error.read()
-    except OSError as error:
+        return ask(parse(addresses[-1]), f"/{name}")[1]
+    except AskError as error:
         return str(error)
-    return text.decode()

@@ -13,20 +13,13 @@ from sinks.records.query import pod_peaks
 from sinks.records.store import RecordsRefusedError
 from tests.support.fakes.api_server import FakeApi, written
 from tests.support.kafka import Sent, send, settings_of
-from tests.support.processes.commands import STOP_S, environ, started
+from tests.support.processes.commands import STOP_S, begun, environ
 from tests.support.servers.kafka.broker import RunningBroker
+from tests.support.servers.kube.client import kubeconfig
 from tests.support.sinks import made
 from tests.support.sinks.made import K80, sample
 
 START_MS = 1_700_000_000_000
-_KUBECONFIG = """
-apiVersion: v1
-kind: Config
-clusters: [{{name: c, cluster: {{server: "{url}"{authority}}}}}]
-users: [{{name: u, user: {{tokenFile: "{token}"}}}}]
-contexts: [{{name: x, context: {{cluster: c, user: u}}}}]
-current-context: x
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +47,10 @@ def worker(
     **settings: str,
 ) -> Worker:
     """A sink that finds the fake by a kubeconfig, under a token that is its name."""
-    token, config = folder / f"{name}.token", folder / f"{name}.kubeconfig"
+    token = folder / f"{name}.token"
     token.write_text(name)
-    trusted = "" if authority is None else f', certificate-authority: "{authority}"'
-    config.write_text(_KUBECONFIG.format(url=api.url, authority=trusted, token=token))
+    user = {"tokenFile": str(token)}
+    config = kubeconfig(folder / f"{name}.kubeconfig", api.url, user, authority=authority)
     fields = {
         "broker": kafka.url, "topic_prefix": prefix, "partitions": "3",
         "records": f"sqlite:///{folder}/records.db", "annotation_interval": "1s",
@@ -69,16 +62,11 @@ def worker(
 @asynccontextmanager
 async def sinking(one: Worker) -> AsyncIterator[asyncio.subprocess.Process]:
     """``dutycycle sink``, ended by SIGTERM, which has to be in good order."""
-    process = await started("sink", env=one.env, log=one.log)
-    try:
+    async with begun("sink", env=one.env, log=one.log) as process:
         yield process
         if process.returncode is None:
             process.terminate()
             assert await asyncio.wait_for(process.wait(), STOP_S) == 0, one.said
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
 
 
 async def publish(one: Worker, records: Iterable[Sent]) -> None:
@@ -93,17 +81,12 @@ def pods(count: int, cpu: float, *, final: bool = False, last_ms: int = 10_000) 
             "pod-peaks",
             f"uid-{i}",
             made.pod_peaks(
-                f"uid-{i}",
-                metrics={"cpu_util_pct": made.peak(cpu + i)},
-                gpus={},
-                processes=None,
-                final=final,
-                last_ms=last_ms,
-                samples=last_ms // 1000,
+                f"uid-{i}", metrics={"cpu_util_pct": made.peak(cpu + i)}, gpus={}, processes=None,
+                final=final, last_ms=last_ms, samples=last_ms // 1000,
             ),
         )
         for i in range(count)
-    ]
+    ]  # fmt: skip
 
 
 def add_pods(api: FakeApi, count: int) -> None:

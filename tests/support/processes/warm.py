@@ -5,6 +5,10 @@ One server for each pytest process imports it all once, and makes a process for 
 small program stands for that process: it has the same input, output and exit status, and passes on signals;
 where it is killed, so is the process.
 
+On two quiet cores 107 tests with 110 commands take 27 s with it and 48 s without, 40 s and 81 s of CPU.
+``make test`` starts five and would not miss it. 293 of the slow tests start 270: ``make test-all``, of 14
+minutes, would take at least 6 % longer.
+
 All commands have the hash seed of the server: who compares the bytes of two starts them anew. So does who
 needs what is read at the start of a process, as LD_LIBRARY_PATH is, or is about how an interpreter takes down
 its modules at its end.
@@ -36,10 +40,9 @@ def install(folder: Path, name: str = "dutycycle", module: str = "dutycycle") ->
 def _server() -> str:
     """The abstract name of its socket. It ends when its standard input does: with this process."""
     name = f"dutycycle-tests-{os.getpid()}-{secrets.token_hex(8)}"
-    outside = {name: value for name, value in os.environ.items() if not name.startswith("DUTYCYCLE_")}
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.support.processes.warm_server", name],
-        cwd=_ROOT, env=outside, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        cwd=_ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
     )  # fmt: skip
     assert process.stdout is not None
     assert process.stdout.readline() == b"ready\n"

@@ -18,45 +18,27 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
 _IMPORTS = (
     "dutycycle.cli.main", "dutycycle.report.build", "dutycycle.traces.replay", "dutycycle.traces.extract",
     "dutycycle.traces.backfill", "dutycycle.traces.republish", "dutycycle.experiments.sweep",
-    "dutycycle.compare.page", "dutycycle.compare.comparison", "dutycycle.plot.write",
+    "dutycycle.compare.page", "dutycycle.compare.comparison", "dutycycle.plot.charts",
     "dutycycle.schedule.pictures", "dutycycle.kubectl.run", "sinks.records.query", "sinks.records.usage",
     "streams.service", "sinks.service", "pyarrow.parquet", "sqlalchemy.dialects.sqlite",
     "matplotlib.backends.backend_agg", "matplotlib.backends.backend_svg", "collectors.nvml.collector",
 )  # fmt: skip
 
 
-@dataclass(slots=True)
-class _Life:
-    """A process, and the client that stands for it."""
-
-    pid: int
-    client: socket.socket
-    pidfd: int
-
-    def end(self) -> None:
-        """It has ended: tell the client, if that is still there."""
-        _, status = os.waitpid(self.pid, 0)
-        with suppress(OSError):
-            self.client.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
-        self.client.close()
-        os.close(self.pidfd)
-
-
 def main() -> None:
     """Serve until the standard input ends; in a process that is made, run the module that is asked for."""
-    for one in _IMPORTS:
-        import_module(one)
+    for name in _IMPORTS:
+        import_module(name)
     gc.freeze()  # what is shared with the processes is not touched by their collections
-    asked = _Server(sys.argv[1]).serve()
-    if asked is not None:
-        module, *sys.argv[1:] = asked["arguments"]
+    arguments = _serve(sys.argv[1])
+    if arguments is not None:
+        module, *sys.argv[1:] = arguments
         try:
             runpy.run_module(module, run_name="__main__", alter_sys=True)
         except SystemExit as ended:
@@ -65,6 +47,48 @@ def main() -> None:
             _end(ended.code or 0)
         else:
             _end(0)
+
+
+def _serve(name: str) -> list[str] | None:
+    """Give each client a process; in that process, what it is to run. None in the server at its end."""
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listening.bind("\0" + name)
+    listening.listen(64)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that watch
+    os.write(1, b"ready\n")
+    while 0 not in select.select([0, listening.fileno()], [], [])[0]:
+        client, _ = listening.accept()
+        if os.fork() == 0:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            return _watch(client)
+        client.close()
+    return None
+
+
+def _watch(client: socket.socket) -> list[str]:
+    """Make the client's process, and tell it that process's pid and end; in the process, what it is to run.
+
+    It is killed when the client goes before it, or the server ends.
+    """
+    size, files, _, _ = socket.recv_fds(client, 8, 3)
+    with client.makefile("rb") as request:
+        asked: dict[str, Any] = json.loads(request.read(int.from_bytes(size, "big")))
+    pid = os.fork()
+    if pid == 0:
+        _become(asked, files)
+        arguments: list[str] = asked["arguments"]
+        return arguments
+    for file in files:
+        os.close(file)
+    with suppress(OSError):
+        client.sendall(b"%d\n" % pid)
+    ended = os.pidfd_open(pid)
+    if ended not in select.select([0, client.fileno(), ended], [], [])[0]:
+        os.kill(pid, signal.SIGKILL)
+    _, status = os.waitpid(pid, 0)
+    with suppress(OSError):
+        client.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
+    os._exit(0)
 
 
 def _end(status: int) -> None:
@@ -83,68 +107,10 @@ def _end(status: int) -> None:
     sys.exit(status)
 
 
-class _Server:
-    def __init__(self, name: str) -> None:
-        self._listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._listening.bind("\0" + name)
-        self._listening.listen(64)
-        self._lives: dict[int, _Life] = {}
-        """By the file that tells that it has ended, and by that of its client."""
-        self._poll = select.poll()
-
-    def serve(self) -> dict[str, Any] | None:
-        """In a process that is made, what is asked for; None in the server at its end."""
-        for fd in (0, self._listening.fileno()):
-            self._poll.register(fd, select.POLLIN)
-        os.write(1, b"ready\n")
-        while True:
-            for fd, _ in self._poll.poll():
-                if fd == 0:
-                    self._leave()
-                    return None
-                if fd in self._lives:
-                    self._ended(fd)
-                elif fd == self._listening.fileno() and (asked := self._made()):
-                    return asked
-
-    def _ended(self, fd: int) -> None:
-        life = self._lives[fd]
-        for one in (life.pidfd, life.client.fileno()):
-            self._poll.unregister(one)
-            del self._lives[one]
-        if fd != life.pidfd:  # the client has gone before its process
-            os.kill(life.pid, signal.SIGKILL)
-        life.end()
-
-    def _made(self) -> dict[str, Any] | None:
-        """Make a process for the next client; in it, what is asked for."""
-        client, _ = self._listening.accept()
-        size, files, _, _ = socket.recv_fds(client, 8, 3)
-        with client.makefile("rb") as said:
-            asked: dict[str, Any] = json.loads(said.read(int.from_bytes(size, "big")))
-        pid = os.fork()
-        if pid == 0:
-            _become(asked, files)
-            return asked
-        for one in files:
-            os.close(one)
-        with suppress(OSError):
-            client.sendall(b"%d\n" % pid)
-        life = _Life(pid, client, os.pidfd_open(pid))
-        for one in (life.pidfd, client.fileno()):
-            self._poll.register(one, select.POLLIN)
-            self._lives[one] = life
-        return None
-
-    def _leave(self) -> None:
-        for life in self._lives.values():
-            os.kill(life.pid, signal.SIGKILL)
-
-
 def _become(asked: dict[str, Any], files: list[int]) -> None:
     """Have the client's files, folder and environment, and nothing of the server's."""
-    for number, one in enumerate(files):
-        os.dup2(one, number)
+    for number, file in enumerate(files):
+        os.dup2(file, number)
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)))
     sys.stdout = io.TextIOWrapper(

@@ -3,14 +3,13 @@
 The package of PyPI is a binding for another browser driver; only the script that it ships is used.
 """
 
-import subprocess
 import sys
 import tempfile
 import zipfile
 from pathlib import Path
 
 from tests.support.servers.cache import cache_folder, locked
-from tests.support.servers.missing import ServerMissingError
+from tests.support.servers.missing import run_or_miss
 
 _PINNED = (
     "axe-playwright-python==0.1.8 "
@@ -49,12 +48,7 @@ def _download(file: Path) -> None:
             sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:",
             "--require-hashes", "--dest", temporary, "--requirement", str(wanted),
         ]  # fmt: skip
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_DOWNLOAD_S)
-        except subprocess.TimeoutExpired as error:
-            raise ServerMissingError(f"axe had not been fetched after {_DOWNLOAD_S} s") from error
-        if done.returncode:
-            raise ServerMissingError(f"axe could not be fetched: {done.stderr[-1500:]}")
+        run_or_miss(command, "fetching axe", _DOWNLOAD_S, folder=file.parent)
         wheel = next(Path(temporary).glob("*.whl"))
         script = Path(temporary) / "axe.js"
         script.write_bytes(zipfile.ZipFile(wheel).read(_SCRIPT))

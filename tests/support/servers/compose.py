@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from tests.support.servers.cache import cache_folder, locked
-from tests.support.servers.missing import ServerMissingError
+from tests.support.servers.missing import ServerMissingError, run_or_miss
 
 _VERSION = "v5.5.1"
 _MODULE = "github.com/docker/compose/v5"
@@ -58,21 +58,10 @@ def _build() -> None:
         shutil.copytree(module["Dir"], source, copy_function=shutil.copyfile)
         source.chmod(0o755)  # Go keeps its modules read-only
         binary = Path(temporary) / "docker-compose"
-        _go("build", "-trimpath", "-ldflags", _link_options(), "-o", str(binary), "./cmd", folder=source)
+        link = f"-s -w -X {_MODULE}/internal.Version={_VERSION}"
+        _go("build", "-trimpath", "-ldflags", link, "-o", str(binary), "./cmd", folder=source)
         shutil.move(binary, _cached())
 
 
-def _link_options() -> str:
-    return f"-s -w -X {_MODULE}/internal.Version={_VERSION}"
-
-
 def _go(*arguments: str, folder: Path) -> str:
-    try:
-        done = subprocess.run(
-            ["go", *arguments], cwd=folder, capture_output=True, text=True, check=False, timeout=_BUILD_S
-        )
-    except subprocess.TimeoutExpired as error:
-        raise ServerMissingError(f"docker compose was not built after {_BUILD_S} s") from error
-    if done.returncode:
-        raise ServerMissingError(f"docker compose could not be built: {done.stderr[-1500:]}")
-    return done.stdout
+    return run_or_miss(["go", *arguments], "building docker compose", _BUILD_S, folder=folder)

@@ -42,13 +42,9 @@ class Postgres:
         options = ["--username", _USER, "--pwfile", str(password_file), "--auth", "scram-sha-256"]
         encoding = ["--encoding", "UTF8", "--locale", "C", "--no-sync"]
         done = subprocess.run(
-            [initdb, "--pgdata", self._folder / "data", *options, *encoding],
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=self._folder,
-            **(self._account.arguments() if self._account else {}),
-        )
+            [initdb, "--pgdata", self._folder / "data", *options, *encoding], capture_output=True, text=True,
+            check=False, cwd=self._folder, **(self._account.arguments() if self._account else {}),
+        )  # fmt: skip
         if done.returncode:
             raise RuntimeError(f"initdb failed: {done.stdout}{done.stderr}")
         self._command = self._server_command(programs / "postgres")

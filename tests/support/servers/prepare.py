@@ -32,19 +32,13 @@ def _programs(*names: str) -> Callable[[], None]:
 
 
 _SERVERS: dict[str, Callable[[], object]] = {
-    "axe": axe_script,
-    "chromium": _programs("chromium"),
-    "kafka": class_path,
-    "kafka with TLS": _programs("openssl"),
-    "postgres": find_programs,
+    "axe": axe_script, "chromium": _programs("chromium"), "kafka": class_path,
+    "kafka with TLS": _programs("openssl"), "postgres": find_programs,
     "prometheus": _programs("prometheus", "promtool"),
-    "alertmanager": _programs("prometheus-alertmanager", "amtool"),
-    "docker compose": build_compose,
-    "helm": build_helm,
-    "kcat": _programs("kcat"),
-    "kubernetes": build_programs,
+    "alertmanager": _programs("prometheus-alertmanager", "amtool"), "docker compose": build_compose,
+    "helm": build_helm, "kcat": _programs("kcat"), "kubernetes": build_programs,
     "prometheus-adapter": build_prometheus_adapter,
-}
+}  # fmt: skip
 
 if __name__ == "__main__":
     main()

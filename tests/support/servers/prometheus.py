@@ -53,13 +53,9 @@ class Prometheus:
             text = folder / "history.txt"
             text.write_text(history)
             command = [
-                program("promtool"),
-                "tsdb",
-                "create-blocks-from",
-                "openmetrics",
-                str(text),
+                program("promtool"), "tsdb", "create-blocks-from", "openmetrics", str(text),
                 str(folder / "data"),
-            ]
+            ]  # fmt: skip
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             assert done.returncode == 0, done.stdout + done.stderr
         self._folder, self._config = folder, file

@@ -14,17 +14,9 @@ from tests.support.simulation.virtual import Nursery
 from tests.support.simulation.worker import Worker
 
 _MOST = {
-    "kill": 4,
-    "pause": 3,
-    "deaf": 2,
-    "ghost": 3,
-    "stop": 2,
-    "join": 2,
-    "send": 3,
-    "repeat": 4,
-    "skip": 2,
+    "kill": 4, "pause": 3, "deaf": 2, "ghost": 3, "stop": 2, "join": 2, "send": 3, "repeat": 4, "skip": 2,
     "compact": 4,
-}
+}  # fmt: skip
 LAG_S, RETENTION_S = 30.0, 90.0
 """Compaction leaves alone what is younger, and tombstones that are, where workers come too late."""
 _MIDST_S = 4.0

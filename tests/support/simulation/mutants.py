@@ -4,7 +4,7 @@
 """
 
 import argparse
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from streams.runtime.keyed_operator import KeyedOperator
 from streams.runtime.stage_task import Checkpoint, StageTask
 from streams.state.fencing import ChangelogFence
 from streams.state.partition_clock import PartitionClock
-from streams.state.record import Piece, offset_of
+from streams.state.record import Piece, Write, offset_of
 from streams.state.recovery import Change, ChangelogReducer
 from tests.support.simulation.plan import planned
 from tests.support.simulation.port import SimulatedPort
@@ -62,12 +62,12 @@ def states_before_outputs(patch: Patch) -> None:
 
     async def store(self: CheckpointCoordinator, checkpoints: Checkpoints, **how: bool) -> bool:
         heads = [
-            (task.stage.name, write.operator.partition, write.packed.head)
+            (task.stage.name, Write(*write.packed.head))
             for task, checkpoint in checkpoints
             for write in checkpoint.writes
         ]
         try:
-            await self._saved(heads)
+            await self._write(heads)
         except OSError as error:
             self.fail(str(error))
             return False
@@ -105,12 +105,12 @@ def unanswered_output_counts(patch: Patch) -> None:
 
 def heads_before_pieces(patch: Patch) -> None:
     """The head of a large state is sent before its pieces."""
-    real = CheckpointCoordinator._saved
+    real = CheckpointCoordinator._write
 
-    async def saved(self: CheckpointCoordinator, records: Iterable[tuple[str, int, Any]]) -> None:
-        every = list(records)
+    async def written(self: CheckpointCoordinator, writes: Iterable[tuple[str, Write]]) -> None:
+        every = list(writes)
         held: list[Any] = getattr(self, "_held_back", [])
-        pieces = [one for one in every if one[2][0][2]]
+        pieces = [(name, write) for name, write in every if write.value is not None and write.key[2]]
         if pieces:
             self._held_back = pieces  # type: ignore[attr-defined] # sent after the heads
             return
@@ -118,7 +118,7 @@ def heads_before_pieces(patch: Patch) -> None:
         await real(self, every)
         await real(self, held)
 
-    patch.setattr(CheckpointCoordinator, "_saved", saved)
+    patch.setattr(CheckpointCoordinator, "_write", written)
 
 
 def older_state_wins(patch: Patch) -> None:
@@ -154,10 +154,10 @@ def removed_too_early(patch: Patch) -> None:
     """A key that is idle leaves before all its records are committed."""
     real = Eviction._if_idle
 
-    def idle(self: Eviction, *args: Any) -> Iterator[Any]:
+    def idle(self: Eviction, *args: Any) -> list[Write]:
         with pytest.MonkeyPatch.context() as inner:
             inner.setattr(SimulatedPort, "committed", lambda *_: 1 << 60)
-            yield from real(self, *args)
+            return real(self, *args)
 
     patch.setattr(Eviction, "_if_idle", idle)
 

@@ -5,34 +5,14 @@ import random
 from dataclasses import dataclass, replace
 
 WORKER_FAULTS = (
-    "kill",
-    "pause",
-    "deaf",
-    "ghost",
-    "stop",
-    "join",
-    "send",
-    "repeat",
-    "skip",
-    "hole",
-    "compact",
-)
+    "kill", "pause", "deaf", "ghost", "stop", "join", "send", "repeat", "skip", "hole", "compact",
+)  # fmt: skip
 """Killed; stopped for a while; cut off from the group; killed, and what it had sent arrives when others own
 its partitions; ended in order; one more for a while; a send fails; delivered twice; not delivered; offsets
 without a record; the changelog is compacted."""
 INPUT_FAULTS = (
-    "duplicate",
-    "reorder",
-    "late",
-    "drop",
-    "skew",
-    "jump",
-    "reborn",
-    "bad",
-    "churn",
-    "large",
-    "evict",
-)
+    "duplicate", "reorder", "late", "drop", "skew", "jump", "reborn", "bad", "churn", "large", "evict",
+)  # fmt: skip
 """Sent twice; out of order; past the allowed lateness; never sent; a clock that is off; one that jumps;
 a collector starts anew; rubbish; GPUs and pods that come and go; states too large for one record;
 keys that leave when they are idle."""

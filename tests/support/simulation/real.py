@@ -66,11 +66,8 @@ def profile(plan: Plan) -> Profile:
         },
         ordered=frozenset({"job-insights"} if plan.has_zombies() else ()),
         subjects={
-            "pod-parts": _source_of_part,
-            "job-parts": lambda of: (of["pod_uid"],),
-            "trends": _of_job,
-            "cycles": _of_job,
-            "insights": _of_job,
+            "pod-parts": _source_of_part, "job-parts": lambda of: (of["pod_uid"],), "trends": _of_job,
+            "cycles": _of_job, "insights": _of_job,
         },
         lasting=_without_peaks if plan.has("jump") else _without_published,
         account=account, whole=whole,
@@ -131,12 +128,9 @@ def digest(operator: Operator) -> tuple[Any, ...]:
     assert len({waiting.tick.ts_ms for waiting in timeline.held}) < CONFIRMING_TICKS
     assert len(timeline._seen) <= SEEN_BLOCKS
     return (
-        timeline.watermark_ms,
-        operator._last_ms,
-        len(operator._index),
-        windows.bank._used,
+        timeline.watermark_ms, operator._last_ms, len(operator._index), windows.bank._used,
         len(timeline.held),
-    )
+    )  # fmt: skip
 
 
 def account(shadow: Shadow, sent: list[Sent]) -> None:

@@ -52,10 +52,7 @@ class _Node:
         far = () if self._plan.has_zombies() else (310_000, 3_600_000)
         for _ in range(dice.randint(1, 3)):
             length = dice.choice((1, 5, dice.randint(9, 40)))
-            yield (
-                dice.randrange(self._plan.ticks),
-                (length, dice.choice((-250_000, -30_000, *far))),
-            )
+            yield (dice.randrange(self._plan.ticks), (length, dice.choice((-250_000, -30_000, *far))))
 
     def _live_pods(self, number: int) -> Iterator[_Pod]:
         churns, ticks = self._churns, self._plan.ticks
@@ -110,14 +107,10 @@ class _Node:
             for at, pod in enumerate(self._pods) if pod.gpu == index and pod.since <= tick < pod.until
         ]  # fmt: skip
         one = {
-            "uuid": f"GPU-{self._name}-{index}",
-            "index": index,
-            "gpu_util_pct": util,
-            "mem_used_bytes": 10**9 * (1 + tick),
-            "mem_total_bytes": 10**12,
-            "energy_j": 500 * tick,
+            "uuid": f"GPU-{self._name}-{index}", "index": index, "gpu_util_pct": util,
+            "mem_used_bytes": 10**9 * (1 + tick), "mem_total_bytes": 10**12, "energy_j": 500 * tick,
             "processes": processes,
-        }
+        }  # fmt: skip
         if self._dice.random() < 0.8:  # what cannot be measured is left out
             one["power_w"] = 300 + 4 * util
         if tick // 20 % 3 != index:  # samples of the driver, which a GPU does not always have
@@ -142,11 +135,7 @@ class _Node:
             return None
         job = pod.job and {"api_version": "batch/v1", "kind": "Job", "name": pod.job, "uid": pod.job}
         plain = {
-            "v": 1,
-            "uid": pod.uid,
-            "namespace": "ml",
-            "name": pod.uid,
-            "node": self._name,
+            "v": 1, "uid": pod.uid, "namespace": "ml", "name": pod.uid, "node": self._name,
             "phase": "Running",
-        }
+        }  # fmt: skip
         return orjson.dumps(plain | ({"job": job} if job else {}))

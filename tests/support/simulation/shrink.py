@@ -1,6 +1,6 @@
 """Makes a failing run small: fewer faults, workers, keys and ticks, as long as it still fails."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -10,14 +10,14 @@ from tests.support.simulation.run import Outcome, simulate
 MOST_RUNS = 150
 
 
-def shrunk(failed: Outcome, run: Callable[[Plan], Outcome] = simulate, most: int = MOST_RUNS) -> Outcome:
+def shrunk(failed: Outcome, most: int = MOST_RUNS) -> Outcome:
     """The smallest failing run that was found from ``failed`` in at most so many runs."""
     smaller = _smaller(failed.plan)
     for _ in range(most):
         plan = next(smaller, None)
         if plan is None:
             break
-        outcome = run(plan)
+        outcome = simulate(plan)
         if outcome.failure is not None:
             failed = outcome
             smaller = _smaller(plan)

@@ -24,13 +24,9 @@ def peak(largest: float, mean: float | None = None, at_ms: int = 5, p95: float |
 def pod(uid: str = "uid-1", **changed: Any) -> Pod:
     """A running worker of ``JOB``."""
     fields: dict[str, Any] = {
-        "uid": uid,
-        "namespace": "default",
-        "name": f"pod-of-{uid}",
-        "node": "gpu-a",
-        "phase": "Running",
+        "uid": uid, "namespace": "default", "name": f"pod-of-{uid}", "node": "gpu-a", "phase": "Running",
         "job": JOB,
-    }
+    }  # fmt: skip
     return Pod(**(fields | changed))
 
 

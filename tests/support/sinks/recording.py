@@ -68,14 +68,12 @@ def unix_ms(at: str | datetime) -> int:
     return round(found.timestamp() * 1000)
 
 
-def record_all(
-    records: Iterable[ConsumerRecord], url: str, settings: Settings = LEDGER, *, ended: bool = True
-) -> None:
+def record_all(records: Iterable[ConsumerRecord], url: str, *, ended: bool = True) -> None:
     """Write what streams make of the records into the database, as ``dutycycle replay --records`` does.
 
     ``ended``: no more will come, and what is open is closed; else it is as a worker has left it that stopped.
     """
-    write_all(derived(records, settings, ended=ended), url, settings)
+    write_all(derived(records, ended=ended), url)
 
 
 def derived(

@@ -2,19 +2,18 @@
 
 import numpy as np
 
-from dutycycle.contract.records.derived import OtherCycle
+from dutycycle.contract.records.derived import CycleMetric, OtherCycle
 from streams.operators.columns.arrays import Floats
-from streams.operators.cycles.result import CycleResult
 
 LONG_AGO_MS = -1_000_000
 
 
 def cycle(
     period_s: float, *others_s: float, confidence: float = 0.9, since_ms: int = LONG_AGO_MS
-) -> CycleResult:
+) -> CycleMetric:
     """A main cycle and further ones."""
     others = tuple(OtherCycle(period_s=one, confidence=0.9) for one in others_s) or None
-    return CycleResult(
+    return CycleMetric(
         cyclic=True, period_s=period_s, confidence=confidence, since_ms=since_ms, others=others
     )
 

@@ -1,60 +1,38 @@
 """Workers in processes of their own, a feed whose result is known, and the judge of what came out."""
 
 import asyncio
-import os
 import signal
 import subprocess
 import sys
 import time
 from collections import defaultdict
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import orjson
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 
+from tests.support.processes.commands import environ, mortal
 from tests.support.streams.toy import RESULT, SOURCE, TRAIL
 from tests.support.waiting import DEADLINE_S, until
 
 KEYS = 20
 PARTITIONS = 4
+_TOY = (sys.executable, "-m", "tests.support.streams.toy")
 
 
-def worker_settings(broker_url: str, prefix: str) -> dict[str, str]:
-    """The environment of a toy worker."""
-    return {
-        "DUTYCYCLE_BROKER": broker_url,
-        "DUTYCYCLE_TOPIC_PREFIX": prefix,
-        "DUTYCYCLE_SNAPSHOT_INTERVAL": "400ms",
-        "DUTYCYCLE_SESSION_TIMEOUT": "6s",
-        "DUTYCYCLE_PARTITIONS": str(PARTITIONS),
-    }
+class Worker(NamedTuple):
+    """One worker process, and its log."""
 
-
-class Worker:
-    """One worker process. Its log is the file ``path``."""
-
-    def __init__(self, settings: dict[str, str], path: Path) -> None:
-        self.path = path
-        self.log = path.open("w")
-        environ = {name: value for name, value in os.environ.items() if not name.startswith("DUTYCYCLE_")}
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.streams.toy"],
-            env=environ | settings,
-            stdout=self.log,
-            stderr=subprocess.STDOUT,
-        )
+    process: subprocess.Popen[bytes]
+    log: Path
 
     async def hears(self) -> None:
         """Wait until it has installed its signal handlers."""
-
-        async def hears() -> bool:
-            return "hears SIGTERM" in self.path.read_text()
-
-        await until(hears)
+        await until(lambda: "hears SIGTERM" in self.log.read_text())
 
     def terminate(self) -> tuple[int, float]:
         """SIGTERM; its exit status and the seconds it took."""
@@ -62,22 +40,22 @@ class Worker:
         self.process.terminate()
         return self.process.wait(240), time.monotonic() - began
 
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
-
 
 class Field:
     """A prefix on a broker, with workers, a feed and a judge. Ends every worker when it is left."""
 
     def __init__(self, broker_url: str, prefix: str, folder: Path) -> None:
-        self._url = broker_url
+        self._env = environ(
+            broker=broker_url, topic_prefix=prefix, session_timeout="6s", partitions=str(PARTITIONS),
+            snapshot_interval="400ms", listen="off",
+        )  # fmt: skip
         self._prefix = prefix
         self._folder = folder
         self._bootstrap = broker_url.removeprefix("kafka://")
         self._paths: dict[str, list[list[int]]] = defaultdict(lambda: [[0, 0]])
         self._made = 0
         self.workers: list[Worker] = []
+        self._running = ExitStack()
         self._results = 0
         self._reader = AIOKafkaConsumer(bootstrap_servers=self._bootstrap)
         self._producer = AIOKafkaProducer(
@@ -93,16 +71,14 @@ class Field:
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        for worker in self.workers:
-            if worker.process.poll() is None:
-                worker.kill()
-            worker.log.close()
+        self._running.close()
         await self._reader.stop()
         await self._producer.stop()
 
     def start_worker(self) -> Worker:
-        path = self._folder / f"worker-{len(self.workers)}.log"
-        self.workers.append(Worker(worker_settings(self._url, self._prefix), path))
+        log = self._folder / f"worker-{len(self.workers)}.log"
+        process = self._running.enter_context(mortal(env=self._env, log=log, start=_TOY))
+        self.workers.append(Worker(process, log))
         return self.workers[-1]
 
     def logs(self) -> str:
@@ -111,7 +87,7 @@ class Field:
             if worker.process.poll() is None:
                 worker.process.send_signal(signal.SIGUSR1)
         time.sleep(1)
-        return "\n".join(path.read_text() for path in sorted(self._folder.glob("worker-*.log")))
+        return "\n".join(worker.log.read_text() for worker in self.workers)
 
     async def progress(self) -> None:
         """Wait until the workers have begun a commit since the last call: results are sent first."""

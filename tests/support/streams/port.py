@@ -11,12 +11,11 @@ from dutycycle.contract.settings.load import load
 from dutycycle.telemetry.events import Telemetry
 from streams.app import StreamsApp
 from streams.operators.base import Stage
-from streams.runtime.checkpoint import EARLY, WAITING_BYTES, CheckpointCoordinator
+from streams.runtime.checkpoint import EARLY_BYTES, WAITING_BYTES, CheckpointCoordinator
 from streams.runtime.port import StreamsPort
 from streams.runtime.stage_task import MAX_RESIDENT, StageTask
 from streams.source_logs import SourceLogs
-from streams.state.record import tombstone_headers
-from streams.state.recovery import Rewrite
+from streams.state.record import Write, partition_of, tombstone_headers
 from tests.support.fakes.broker import Broker, Stored, Table
 from tests.support.streams.toy import SOURCE, STAGE
 
@@ -56,36 +55,29 @@ class BrokerPort(ABC):
         number = self.broker.partition_of(out.key)
         return await self._send("output", out.topic, number, lambda: self.broker.land(out))
 
-    async def save(self, stage: str, partition: int, key: bytes, value: bytes) -> "asyncio.Future[object]":
-        return await self._store(_KINDS[key[2]], stage, partition, Stored(key, value, []))
+    async def write(self, stage: str, write: Write) -> "asyncio.Future[object]":
+        number = partition_of(write.key)
+        kind = "tombstone" if write.value is None else _KINDS[write.key[2]]
+        record = Stored(write.key, write.value, tombstone_headers(write.offset))
+        changelog = self.broker.changelogs[TopicPartition(stage, number)]
+        return await self._send(kind, f"state-{stage}", number, lambda: changelog.append(record, self.now()))
 
-    async def drop(
-        self, stage: str, partition: int, key: bytes, offset: int | None
-    ) -> "asyncio.Future[object]":
-        return await self._store("tombstone", stage, partition, Stored(key, None, tombstone_headers(offset)))
-
-    async def _store(self, kind: str, stage: str, partition: int, record: Stored) -> "asyncio.Future[object]":
-        changelog = self.broker.changelogs[TopicPartition(stage, partition)]
-        return await self._send(
-            kind, f"state-{stage}", partition, lambda: changelog.append(record, self.now())
-        )
-
-    def wrote(self, stage: str, partition: int, answer: object) -> bool:
+    def wrote(self, stage: str, key: bytes, answer: object) -> bool:
         assert isinstance(answer, int)
-        return self.table(stage).fence.wrote(partition, answer)
+        return self.table(stage).fence.wrote(partition_of(key), answer)
 
     async def is_sole_writer(self, stage: str) -> bool | None:
         fence, logs = self.table(stage).fence, self.broker.changelogs
         mine = self._assigned(stage)
         return all(fence.ends(number, logs[TopicPartition(stage, number)].end) for number in mine)
 
-    def outdated(self, stage: str) -> list[Rewrite]:
+    def outdated(self, stage: str) -> list[Write]:
         return self.table(stage).reducer.outdated(self._assigned(stage))
 
     def rewritten(self, stage: str) -> None:
         self.table(stage).reducer.rewritten()
 
-    def mirror(self, stage: str, partition: int, key: bytes, value: bytes | None) -> None:
+    def mirror(self, stage: str, key: bytes, value: bytes | None) -> None:
         self.table(stage).mirror(key, value)
 
     def states(self, stage: str) -> Iterable[tuple[bytes, bytes]]:
@@ -162,9 +154,9 @@ class SteppedPort(BrokerPort):
         self._step(f"arrived-{kind}")
         return land()
 
-    def mirror(self, stage: str, partition: int, key: bytes, value: bytes | None) -> None:
+    def mirror(self, stage: str, key: bytes, value: bytes | None) -> None:
         self._step("mirror")
-        super().mirror(stage, partition, key, value)
+        super().mirror(stage, key, value)
 
     def committed(self, source: TopicPartition) -> int:
         return self.broker.committed.get(source, 0)
@@ -185,13 +177,13 @@ class Worker:
 
     def __init__(
         self, broker: Broker, *, dies: Moment | None = None, errs: bool = False, stage: Stage = STAGE,
-        early: int = EARLY, waiting_bytes: int = WAITING_BYTES, max_resident: int = MAX_RESIDENT,
+        early_bytes: int = EARLY_BYTES, waiting_bytes: int = WAITING_BYTES, max_resident: int = MAX_RESIDENT,
     ) -> None:  # fmt: skip
         self.port = SteppedPort(broker, dies=dies, errs=errs)
         self.telemetry = Telemetry("test")
         self.task = StageTask(stage, self.port, self.telemetry, "t.", max_resident=max_resident)
         self.coordinator = CheckpointCoordinator(
-            self.port, [self.task], self.telemetry, early=early, waiting_bytes=waiting_bytes
+            self.port, [self.task], self.telemetry, early_bytes=early_bytes, waiting_bytes=waiting_bytes
         )
 
     async def take(self, *records: ConsumerRecord) -> None:

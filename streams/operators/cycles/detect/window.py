@@ -128,13 +128,7 @@ def active_parts(samples: Floats, bounds: Ints) -> Ints:
 
 
 def look(
-    windows: Windows,
-    parts: Ints,
-    limits: Ints,
-    flat: float = FLAT,
-    *,
-    early: int = 0,
-    periods: Floats = NONE,
+    windows: Windows, parts: Ints, limits: Ints, flat: float = FLAT, *, early: int = 0, periods: Floats = NONE
 ) -> dict[int, Detection]:
     """Return the cycles of those windows that have any, by row.
 

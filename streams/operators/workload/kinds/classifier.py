@@ -1,10 +1,8 @@
-"""Tells what kind of job a pod is, from the features of its last minutes: an additive multinomial logistic
-regression.
+"""Tells what kind of job a pod is, from the features of its last minutes, by the curves of each.
 
-Each feature adds to the score of each kind by a curve of straight pieces, so any answer can be taken apart.
-Curves were fitted by ``bench/fit_kind.py`` to the tuning shapes and seeds of ``bench/generators_jobs.py``;
-the scores are divided by a temperature that makes confidences true (C. Guo et al. 2017, "On calibration of
-modern neural networks").
+So any answer can be taken apart. Curves were fitted by ``bench/fit_kinds.py`` to the tuning shapes and seeds
+of ``bench/generators_jobs.py``; the scores are divided by a temperature that makes confidences true (C. Guo
+et al. 2017, "On calibration of modern neural networks").
 """
 
 from typing import NamedTuple
@@ -13,7 +11,7 @@ import numpy as np
 
 from streams.operators.columns.arrays import Floats
 from streams.operators.workload.channels import IDLE_PCT
-from streams.operators.workload.kinds.classifier_weights import KNOTS, TEMPERATURE, WEIGHTS
+from streams.operators.workload.kinds.curves import POD_CURVES, Curves, probabilities_of, read_curves
 from streams.operators.workload.kinds.features import NAMES
 
 WORKLOAD_KINDS = ("training", "inference", "loading", "idle", "interactive", "unknown")
@@ -50,22 +48,15 @@ class KindEstimate(NamedTuple):
     confidence: float
 
 
-# Each term of the scores: the place of its feature, and the knot that it begins at (none for the feature
-# itself).
-_PLACES = np.array([place for place, bends in enumerate(KNOTS) for _ in (0, *bends)], np.int64)
-_BENDS = np.array([bend for bends in KNOTS for bend in (-np.inf, *bends)])
-_FIRST = np.isinf(_BENDS)
-_WEIGHTS = np.array(WEIGHTS)
+_FITTED = read_curves(POD_CURVES)
+_WEIGHTS, _CURVES = np.array(_FITTED.weights), Curves(_FITTED.knots.values(), may_be_absent=False)
 
 
 def kind_probabilities(features: Floats) -> Floats:
     """Return the probability of each of ``WORKLOAD_KINDS``, shape (kinds,); they add up to 1."""
-    values = features[_PLACES]
-    terms = np.where(_FIRST, values, np.maximum(values - _BENDS, 0.0))
     # One fixed order of summing: the same bits for one pod as for many.
-    scores = (_WEIGHTS[0] + (_WEIGHTS[1:] * terms[:, np.newaxis]).sum(axis=0)) / TEMPERATURE
-    grown = np.exp(scores - scores.max())
-    return np.asarray(grown / grown.sum())
+    of_terms = _WEIGHTS * _CURVES.terms(features)[:, np.newaxis]
+    return probabilities_of((of_terms[0] + of_terms[1:].sum(axis=0)) / _FITTED.temperature)
 
 
 def choose_kind(

@@ -1,5 +1,5 @@
-"""Tells what kind of job a pod is, from its GPUs alone: an additive multinomial logistic regression, as
-``classifier`` is, in which a figure that is not known has a weight of its own instead of a value.
+"""Tells what kind of job a pod is, from its GPUs alone: by curves, as ``classifier`` does. A figure that is
+not known has a weight of its own instead of a value.
 
 Kinds are as common as in public logs of GPUs. A cycle of utilization is further evidence: trainings have one
 far more often than servers.
@@ -16,10 +16,11 @@ from streams.operators.workload.kinds.classifier import (
     KindEstimate,
     choose_kind,
 )
-from streams.operators.workload.kinds.gpu_weights import KNOTS, TEMPERATURE, WEIGHTS
+from streams.operators.workload.kinds.curves import GPU_CURVES, Curves, probabilities_of, read_curves
 from streams.operators.workload.kinds.history import GpuHistory
 
-_WEIGHTS = np.array(WEIGHTS)
+_FITTED = read_curves(GPU_CURVES)
+_WEIGHTS, _CURVES = np.array(_FITTED.weights), Curves(_FITTED.knots.values(), may_be_absent=True)
 _CYCLE = np.array([1.6, -0.6, -0.5, -1.5, -0.5, -0.4])
 """What a cycle that is sure adds to the scores: the log of how much more often jobs of a kind have one."""
 
@@ -70,35 +71,10 @@ def _from_work(steps: Sequence[tuple[int, float]], history: GpuHistory) -> float
     return next(value for seconds, value in steps if history.worked_s >= seconds)
 
 
-class Curves:
-    """Makes what the scores are sums of, from features whose curves bend at ``knots``."""
-
-    def __init__(self, knots: Sequence[Sequence[float]]) -> None:
-        # Whether a feature is absent, and its value, have a knot that is none.
-        self._places = np.array([place for place, bends in enumerate(knots) for _ in (0, 1, *bends)])
-        self._bends = np.array([bend for bends in knots for bend in (np.nan, -np.inf, *bends)])
-        self._is_absence, self._is_value = np.isnan(self._bends), np.isinf(self._bends)
-
-    def terms(self, features: Floats) -> Floats:
-        """Return one, and of each feature whether it is absent, its value, and how far it is beyond each
-        knot; last axis (1 + all of them,). Of an absent feature all but the first are 0."""
-        values = features[..., self._places]
-        absent = np.isnan(values)
-        known = np.where(self._is_value, values, np.maximum(values - self._bends, 0.0))
-        terms = np.ones((*features.shape[:-1], 1 + self._places.size))
-        terms[..., 1:] = np.where(self._is_absence, absent, np.where(absent, 0.0, known))
-        return terms
-
-
-_CURVES = Curves(KNOTS)
-
-
 def gpu_kind_probabilities(features: Floats, rhythm: float, tried: float = 0.0) -> Floats:
     """Return the probability of each of ``WORKLOAD_KINDS``, shape (kinds,); they add up to 1. ``rhythm``: how
     sure a cycle of its utilization was in the last half hour, 0 for none; ``tried``: how sure it is that its
     runs are tries."""
     # One fixed order of summing: the same bits on every machine.
-    scores = (_WEIGHTS * _CURVES.terms(features)[:, np.newaxis]).sum(axis=0) / TEMPERATURE
-    scores = scores + rhythm * _CYCLE + tried * _TRIED
-    grown = np.exp(scores - scores.max())
-    return np.asarray(grown / grown.sum())
+    scores = (_WEIGHTS * _CURVES.terms(features)[:, np.newaxis]).sum(axis=0) / _FITTED.temperature
+    return probabilities_of(scores + rhythm * _CYCLE + tried * _TRIED)

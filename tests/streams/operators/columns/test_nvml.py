@@ -77,16 +77,8 @@ def test_every_number_finds_its_column() -> None:
         }
     assert values(tick) == expected
     assert [None if math.isnan(one) else one for one in TickBlock([tick]).facts[0]] == [
-        5,
-        None,
-        None,
-        None,
-        100,
-        0,
-        6,
-        None,
-        None,
-    ]
+        5, None, None, None, 100, 0, 6, None, None,
+    ]  # fmt: skip
     assert tallies(tick)["p1", "a/0/1", "mem_used_bytes"] == (701, 701)
 
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.generators import Case, Floats
+from dutycycle.contract.records.derived import CycleMetric
 from streams.operators.cycles.bank import (
     ANEW,
+    TICKS,
     CycleBank,
     CycleConfig,
     common_periods,
@@ -20,14 +23,14 @@ from streams.operators.cycles.bank import (
 )
 from streams.operators.cycles.detect.detector import FoundCycle
 from streams.operators.cycles.detect.window import Detection
-from streams.operators.cycles.result import NO_CYCLE, CycleResult
+from streams.operators.cycles.result import NO_CYCLE
 from streams.state.codec import from_bytes, to_bytes
 from tests.support.examples import examples
 from tests.support.streams.cycles import idle
 
 START_MS = 1_700_000_000_000
 EVERY = 10
-Changes = list[tuple[int, int, CycleResult]]
+Changes = list[tuple[int, int, CycleMetric]]
 """(second, column, what changed)."""
 
 
@@ -191,6 +194,15 @@ def test_a_restart_leaves_no_trace(seed: int, stop: int, missing: float) -> None
     after, more = fed(series[stop:], again, first=stop)
     assert changes + more == expected
     assert to_bytes(after.snapshot()) == to_bytes(straight.snapshot())
+
+
+@pytest.mark.parametrize(("misses", "expected"), [(1, [NO_CYCLE, None]), (2, [None, NO_CYCLE])])
+def test_after_a_restart_a_cycle_is_lost_as_the_settings_say_now(
+    misses: int, expected: list[CycleMetric | None]
+) -> None:
+    plain = fed(column(busy(9.0, 200)))[0].snapshot()
+    bank = CycleBank.restore(plain, replace(TICKS, misses=misses))
+    assert [bank._take(START_MS + 1000 * tick, 0, None) for tick in (200, 201)] == expected
 
 
 def test_a_snapshot_of_a_node_is_small() -> None:

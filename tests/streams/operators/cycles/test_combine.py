@@ -2,8 +2,9 @@
 
 import pytest
 
+from dutycycle.contract.records.derived import CycleMetric
 from streams.operators.cycles.combine import ScaleResult, combined
-from streams.operators.cycles.result import NO_CYCLE, CycleResult
+from streams.operators.cycles.result import NO_CYCLE
 from tests.support.streams.cycles import cycle
 
 WINDOWS = ((0.0, 19.0), (1.0, 600.0), (10.0, 4000.0), (60.0, 24_000.0))
@@ -11,9 +12,7 @@ WINDOWS = ((0.0, 19.0), (1.0, 600.0), (10.0, 4000.0), (60.0, 24_000.0))
 
 
 def periods(
-    results: list[CycleResult | None],
-    before: CycleResult | None = None,
-    witness: CycleResult | None = None,
+    results: list[CycleMetric | None], before: CycleMetric | None = None, witness: CycleMetric | None = None
 ) -> list[float]:
     """The main period and the others, of what the scales say (finest first)."""
     padded = results + [None] * (len(WINDOWS) - len(results))
@@ -44,7 +43,7 @@ CASES = {
 
 
 @pytest.mark.parametrize(("results", "expected"), CASES.values(), ids=CASES)
-def test_each_cycle_is_said_once(results: list[CycleResult | None], expected: list[float]) -> None:
+def test_each_cycle_is_said_once(results: list[CycleMetric | None], expected: list[float]) -> None:
     assert periods(results) == expected
 
 
@@ -59,7 +58,7 @@ WITNESSED = {
 
 @pytest.mark.parametrize(("results", "witness", "expected"), WITNESSED.values(), ids=WITNESSED)
 def test_the_bursts_of_another_metric_are_a_witness(
-    results: list[CycleResult | None], witness: CycleResult, expected: list[float]
+    results: list[CycleMetric | None], witness: CycleMetric, expected: list[float]
 ) -> None:
     assert periods(results, witness=witness) == expected
 

@@ -8,13 +8,13 @@ import pytest
 
 from dutycycle.contract.codec import decode, encode
 from dutycycle.contract.log import ProducerRecord
-from dutycycle.contract.records.derived import OtherCycle, Trend
+from dutycycle.contract.records.derived import CycleMetric, OtherCycle, Trend
 from dutycycle.contract.topics import TOPICS
 from streams.operators.base import Emission
 from streams.operators.columns.cgroup import CgroupReader
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.columns.series import Series
-from streams.operators.cycles.result import NO_CYCLE, CycleResult
+from streams.operators.cycles.result import NO_CYCLE
 from streams.operators.node.analysis import Evaluation
 from streams.operators.node.operator import NodeConfig, NodeOperator
 from streams.operators.node.records import analysis_records, trends_of
@@ -27,7 +27,7 @@ SERIES = [
     Series("pod", "p", "gpu_util_pct"),
     Series("gpu", "GPU-0", "power_w"),
 ]
-CYCLIC = CycleResult(
+CYCLIC = CycleMetric(
     cyclic=True, period_s=8.5, confidence=0.9, since_ms=5, others=(OtherCycle(period_s=2.5, confidence=0.5),)
 )
 

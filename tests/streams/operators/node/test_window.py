@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streams.operators.columns.arrays import Floats
 from streams.operators.columns.series import GAUGE, NO_POWER
 from streams.operators.node.figures import FIGURES, ClosedWindow
 from streams.operators.node.window import WindowBank
@@ -27,6 +28,11 @@ def counter_bank(sizes: tuple[int, ...] = (10_000,)) -> WindowBank:
     return made
 
 
+def add(made: WindowBank, ts_ms: int, row: Floats, watermark_ms: int) -> bool:
+    """Give one tick, late or not; whether that was in time for all windows."""
+    return made.extend(np.array([ts_ms]), row[np.newaxis], watermark_ms=watermark_ms)
+
+
 def advanced(made: WindowBank, watermark_ms: float) -> list[ClosedWindow]:
     """What closes: nothing waits of what came before ``watermark_ms``."""
     made.end(watermark_ms)
@@ -37,7 +43,7 @@ def run(made: WindowBank, ticks: list[tuple[int, float]]) -> tuple[list[ClosedWi
     """Feed (second, value); the closed windows and how many ticks were late."""
     watermark, closed, late = ticks[0][0] * 1000, [], 0
     for second, value in ticks:
-        late += not made.add(second * 1000, np.array([value]), watermark)
+        late += not add(made, second * 1000, np.array([value]), watermark)
         watermark = max(watermark, second * 1000)
         closed += advanced(made, watermark)
     return closed, late
@@ -87,7 +93,7 @@ def test_a_tick_can_be_late_for_one_size_and_in_time_for_another() -> None:
 def test_absent_is_not_zero() -> None:
     made = bank(width=2)
     for second, values in enumerate([[1.0, np.nan], [3.0, np.nan]]):
-        made.add(second * 1000, np.array(values), second * 1000)
+        add(made, second * 1000, np.array(values), second * 1000)
     (window,) = advanced(made, inf)
     assert window.of("count").tolist() == [2, 0]
     assert window.of("min")[0] == 1.0
@@ -101,7 +107,7 @@ values = st.integers(-(10**12), 10**12).map(lambda number: number / 1000)
 def test_statistics_are_the_textbooks(ticks: list[tuple[int, float]]) -> None:
     made = bank()
     for second, value in ticks:
-        made.add(second * 1000, np.array([value]), 0)
+        add(made, second * 1000, np.array([value]), 0)
     (window,) = advanced(made, inf)
     found = [value for _, value in ticks]
     scale = max(map(abs, found)) or 1.0
@@ -166,7 +172,7 @@ def test_a_counter_that_stands_still_while_power_is_drawn_is_not_read(
     made = WindowBank((10_000,), 10_000)
     made.resize(np.full(2, -1), np.array([1, GAUGE]))
     for second, row in enumerate(ticks):
-        made.add(1000 * second, np.array(row, np.float64), 0)
+        add(made, 1000 * second, np.array(row, np.float64), 0)
     (window,) = advanced(made, inf)
     told = window.of("increase")[0]
     assert (None if math.isnan(told) else told, window.of("count")[0]) == (increase, count), goal
@@ -186,9 +192,9 @@ def test_the_increases_of_all_windows_are_the_whole(steps: list[int]) -> None:
 def test_the_order_of_arrival_within_lateness_does_not_matter(ticks: list[tuple[int, float]]) -> None:
     made, straight = bank(), bank()
     for second, value in ticks:
-        assert made.add(second * 1000, np.array([value]), 11_000)
+        assert add(made, second * 1000, np.array([value]), 11_000)
     for second, value in sorted(ticks):
-        straight.add(second * 1000, np.array([value]), 11_000)
+        add(straight, second * 1000, np.array([value]), 11_000)
     for got, expected in zip(advanced(made, inf), advanced(straight, inf), strict=True):
         assert (got.start_ms, got.figures.tobytes()) == (expected.start_ms, expected.figures.tobytes())
 
@@ -211,7 +217,7 @@ def test_restart_equals_no_restart(
     again.restore(cut_one.snapshot(), np.array([NO_POWER if made is counter_bank else GAUGE]))
     watermark = max(second for second, _ in ticks[:cut]) * 1000
     for second, value in ticks[cut:]:
-        again.add(second * 1000, np.array([value]), watermark)
+        add(again, second * 1000, np.array([value]), watermark)
         watermark = max(watermark, second * 1000)
         before += advanced(again, watermark)
     expected = run(whole, ticks)[0] + advanced(whole, inf)

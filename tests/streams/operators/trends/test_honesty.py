@@ -1,6 +1,6 @@
 """What is said of a series from its first minute on: intervals that hold, one answer, no invented slope.
 
-Curves are those of ``bench/generators_age.py``, an hour each, at fixed seeds.
+Curves are those of ``bench/insight/tables_age.py``, an hour each, at fixed seeds.
 """
 
 from collections.abc import Callable, Iterator
@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from bench.generators_age import CURVES, curve
-from bench.insight.tables_age import Covered, covered
+from bench.insight.tables_age import CURVES, Covered, covered, curve
 from streams.operators.columns.arrays import Bools, Floats
 from streams.operators.trends.bank import TrendBank, TrendForecast
 from streams.operators.trends.horizon import (

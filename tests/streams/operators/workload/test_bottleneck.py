@@ -14,12 +14,7 @@ from bench.bench_kind import watched
 from bench.generators_jobs import LIMITED, pod
 from dutycycle.contract.codec import from_plain, to_plain
 from streams.operators.columns.arrays import Floats
-from streams.operators.workload.channels import (
-    CHANNEL_ROW,
-    CHANNELS,
-    NVML_CHANNELS,
-    dequantize,
-)
+from streams.operators.workload.channels import CHANNEL_ROW, CHANNELS, NVML_CHANNELS, dequantize
 from streams.operators.workload.rules.advice import advice
 from streams.operators.workload.rules.bottleneck import BottleneckFinder, find_bottleneck
 from streams.operators.workload.rules.stats import PodStats, pod_stats, three_digits
@@ -288,13 +283,9 @@ def test_three_digits(value: float, expected: float) -> None:
 
 
 QUIET_STATS = PodStats(
-    seconds=180,
-    means={"busiest_gpu_util_pct": 10, "gpu_mem_pct": 8},
-    most={"busiest_gpu_util_pct": 40, "gpu_mem_pct": 9},
-    level_pct=20,
-    waits=0.4,
-    loads={},
-)
+    seconds=180, means={"busiest_gpu_util_pct": 10, "gpu_mem_pct": 8},
+    most={"busiest_gpu_util_pct": 40, "gpu_mem_pct": 9}, level_pct=20, waits=0.4, loads={},
+)  # fmt: skip
 BUSY_STATS = replace(QUIET_STATS, means={"busiest_gpu_util_pct": 60, "gpu_mem_pct": 8}, level_pct=85)
 FULL_STATS = replace(QUIET_STATS, most=QUIET_STATS.most | {"gpu_mem_pct": 70})
 MINUTE_MS = 60_000

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from bench.bench_kind import f1_by_kind, spans, watched
-from bench.fit_kind import basis
 from bench.generators_jobs import KINDS, TUNED, UNSEEN, Draft, blind, pod
 from streams.operators.columns.arrays import Floats
 from streams.operators.workload.channels import (
@@ -24,7 +23,7 @@ from streams.operators.workload.kinds.classifier import (
     choose_kind,
     kind_probabilities,
 )
-from streams.operators.workload.kinds.classifier_weights import KNOTS, TEMPERATURE, WEIGHTS
+from streams.operators.workload.kinds.curves import POD_CURVES, read_curves
 from streams.operators.workload.kinds.features import NAMES, features
 from streams.operators.workload.recent_minutes import Prices, RecentMinutes
 from tests.support.streams.codes import quantize
@@ -107,17 +106,21 @@ def test_a_gpu_that_is_always_as_busy_does_not_load(util: int) -> None:
 
 
 def test_the_weights_fit_the_features() -> None:
-    assert len(KNOTS) == len(NAMES)
-    assert len(WEIGHTS) == 1 + sum(1 + len(bends) for bends in KNOTS)
-    assert {len(row) for row in WEIGHTS} == {len(KINDS)}
+    fitted = read_curves(POD_CURVES)
+    assert tuple(fitted.knots) == NAMES
+    assert len(fitted.weights) == 1 + sum(1 + len(bends) for bends in fitted.knots.values())
+    assert {len(row) for row in fitted.weights} == {len(KINDS)}
     assert classifier.WORKLOAD_KINDS == KINDS
 
 
 def test_chances_are_those_of_the_formula() -> None:
-    rng = np.random.default_rng(1)
+    rng, fitted = np.random.default_rng(1), read_curves(POD_CURVES)
     for _ in range(20):
         of = rng.uniform(0, 1, len(NAMES))
-        scores = basis(of) @ np.array(WEIGHTS) / TEMPERATURE
+        terms = [1.0]
+        for value, bends in zip(of, fitted.knots.values(), strict=True):
+            terms += [value, *(max(value - bend, 0.0) for bend in bends)]
+        scores = np.array(terms) @ np.array(fitted.weights) / fitted.temperature
         expected = np.exp(scores - scores.max())
         assert kind_probabilities(of) == pytest.approx(expected / expected.sum())
 

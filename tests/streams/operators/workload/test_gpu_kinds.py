@@ -18,9 +18,9 @@ from streams.operators.workload.channels import (
 )
 from streams.operators.workload.join import JoinedSpan
 from streams.operators.workload.kinds.classifier import WORKLOAD_KINDS
-from streams.operators.workload.kinds.gpu_classifier import Curves, choose_gpu_kind, gpu_kind_probabilities
+from streams.operators.workload.kinds.curves import GPU_CURVES, Curves, read_curves
+from streams.operators.workload.kinds.gpu_classifier import choose_gpu_kind, gpu_kind_probabilities
 from streams.operators.workload.kinds.gpu_features import GPU_NAMES, gpu_features, is_even, tries
-from streams.operators.workload.kinds.gpu_weights import KNOTS, WEIGHTS
 from streams.operators.workload.kinds.history import ROWS, GpuHistory
 from streams.operators.workload.kinds.rest import is_at_rest, is_unused, works_unseen
 from streams.operators.workload.recent_minutes import Prices, RecentMinutes
@@ -300,8 +300,10 @@ def test_what_is_absent_is_not_zero() -> None:
     assert found is not None
     absent = {name for name, value in zip(GPU_NAMES, found, strict=True) if np.isnan(value)}
     assert {"mem_level", "mem_moves", "power_busy", "power_over", "power_follows", "busy_noise"} <= absent
-    row = Curves(KNOTS).terms(found)
-    assert row.size == len(WEIGHTS) == 1 + sum(2 + len(bends) for bends in KNOTS)
+    fitted = read_curves(GPU_CURVES)
+    row = Curves(fitted.knots.values(), may_be_absent=True).terms(found)
+    assert tuple(fitted.knots) == GPU_NAMES
+    assert row.size == len(fitted.weights) == 1 + sum(2 + len(bends) for bends in fitted.knots.values())
     assert np.isfinite(row).all()
     assert gpu_kind_probabilities(found, 0.0).sum() == pytest.approx(1)
     assert gpu_features(np.full((len(ROWS), 5), np.nan), 1.0, 1, None) is None
@@ -445,13 +447,9 @@ def test_who_works_by_hand_begins_again(uses: int, kind: str) -> None:
 
 def test_no_gpu_is_called_idle_before_a_minute_and_a_loaded_model_is_said_soon_after() -> None:
     values = channels(
-        150,
-        busiest_gpu_util_pct=0.0,
-        gpu_util_pct=0.0,
-        mem_copy_util_pct=0.0,
-        gpu_mem_pct=21.0,
+        150, busiest_gpu_util_pct=0.0, gpu_util_pct=0.0, mem_copy_util_pct=0.0, gpu_mem_pct=21.0,
         power_w=120.0,
-    )
+    )  # fmt: skip
     minutes = RecentMinutes(Prices())
     answers = []
     for part in parts(values, 1):

@@ -22,13 +22,7 @@ from dutycycle.contract.records.pods import Pod as Identity
 from dutycycle.contract.settings.load import load
 from streams.local import LocalPipeline
 from streams.operators.base import Emission, Operator
-from streams.operators.workload.channels import (
-    CGROUP_CHANNELS,
-    NVML_CHANNELS,
-    SPAN_MS,
-    SPAN_S,
-    codes_to_text,
-)
+from streams.operators.workload.channels import CGROUP_CHANNELS, NVML_CHANNELS, SPAN_MS, SPAN_S, codes_to_text
 from streams.state.codec import from_bytes, to_bytes
 from streams.topology import stages
 from tests.support.streams.codes import quantize
@@ -434,13 +428,10 @@ def test_ranks_that_wait_are_an_imbalance_of_the_job() -> None:
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("start_ms", START_MS + 1),
-        ("codes", "AAAA"),
-        ("codes", "?"),
-        ("source", "elsewhere"),
+        ("start_ms", START_MS + 1), ("codes", "AAAA"), ("codes", "?"), ("source", "elsewhere"),
         ("uid", "other"),
     ],
-)
+)  # fmt: skip
 def test_a_part_that_no_node_wrote_is_refused_and_changes_nothing(field: str, value: Any) -> None:
     operator = STAGES["insights"].build("p", None)
     before = operator.snapshot()

@@ -69,7 +69,7 @@ def in_any_order(values: list[bytes]) -> Insight:
 def test_a_pod_that_has_ended_counts_no_more() -> None:
     ended_ms = START_MS + 60_000
     told = in_any_order(
-        [part("0"), part("1", 80, 50), part("2", 10, 50), part("2", 10, 50, gone_ms=ended_ms)],
+        [part("0"), part("1", 80, 50), part("2", 10, 50), part("2", 10, 50, gone_ms=ended_ms)]
     )
     assert told.evidence == {"pods": 2, "gpus": 2, "power_w": 1000}
     assert (told.bottleneck, told.ts_ms) == ("gpu", ended_ms)

@@ -228,12 +228,8 @@ def test_the_steps_of_each_pod_are_forwarded() -> None:
         )
 
     ranks = (
-        process("a", 3, 6),
-        process("a", 4, 8),
-        process("b", 2, None),
-        process("b", 1, 5),
-        process("c", 0, 0),
-    )
+        process("a", 3, 6), process("a", 4, 8), process("b", 2, None), process("b", 1, 5), process("c", 0, 0),
+    )  # fmt: skip
     sample = ProcessSample(
         node="n", collector="c", seq=1, ts_ms=77, interval_ms=1000,
         processes=(*ranks, Process(pid=9, pod_uid="d")),

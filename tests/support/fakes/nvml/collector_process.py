@@ -58,13 +58,9 @@ def main() -> None:
     logging.getLogger("dutycycle").setLevel(logging.DEBUG)
     telemetry = Telemetry("nvml")
     collector = NvmlCollector(
-        telemetry,
-        _Table(setup["pods"]),
-        host_root=setup["host_root"],
-        retry_s=setup["retry_s"],
-        health=setup["health"],
-        activity=setup["activity"],
-    )
+        telemetry, _Table(setup["pods"]), host_root=setup["host_root"], retry_s=setup["retry_s"],
+        health=setup["health"], activity=setup["activity"],
+    )  # fmt: skip
     for line in sys.stdin:
         asked = json.loads(line)
         lines.taken.clear()
@@ -72,7 +68,7 @@ def main() -> None:
         out = collector.collect(tick)
         answer = {
             "ts_ms": tick.ts_ms,
-            "records": [[one.topic, one.key, one.ts_ms, (one.payload or b"").decode()] for one in out],
+            "records": [[one.topic, one.key, one.ts_ms, (one.value or b"").decode()] for one in out],
             "conditions": [list(key) for key in telemetry.conditions],
             "counts": [[name, list(labels), n] for (name, labels), n in telemetry.counts.items()],
             "said": lines.taken,

@@ -66,13 +66,10 @@ class Probe:
         self._given = library
         self._library = library or build(without=without)
         self._setup = {
-            "library": None if library else str(self._library / NAME),
-            "pods": pods or {},
-            "host_root": str(host_root or folder),
-            "retry_s": retry_s,
-            "health": health,
+            "library": None if library else str(self._library / NAME), "pods": pods or {},
+            "host_root": str(host_root or folder), "retry_s": retry_s, "health": health,
             "activity": list(activity),
-        }
+        }  # fmt: skip
         self._seq = -1
         self.monotonic_s = 1000.0
 

@@ -130,12 +130,9 @@ class RunningBroker:
         if self.certificates is None:
             return {}
         return {
-            "security.protocol": "SASL_SSL",
-            "ssl.ca.location": str(self.certificates.authority),
-            "sasl.mechanism": MECHANISM,
-            "sasl.username": USERNAME,
-            "sasl.password": PASSWORD,
-        }
+            "security.protocol": "SASL_SSL", "ssl.ca.location": str(self.certificates.authority),
+            "sasl.mechanism": MECHANISM, "sasl.username": USERNAME, "sasl.password": PASSWORD,
+        }  # fmt: skip
 
 
 class OwnBroker(RunningBroker):

@@ -44,14 +44,6 @@ def make_certificate(folder: Path, name: str, common_name: str, authority: str) 
 
 def _openssl(folder: Path, name: str, arguments: list[str]) -> None:
     command = [
-        "openssl",
-        "req",
-        "-x509",
-        *_NEW_KEY,
-        "-keyout",
-        f"{name}.key",
-        "-out",
-        f"{name}.crt",
-        *arguments,
-    ]
+        "openssl", "req", "-x509", *_NEW_KEY, "-keyout", f"{name}.key", "-out", f"{name}.crt", *arguments,
+    ]  # fmt: skip
     subprocess.run(command, cwd=folder, check=True, capture_output=True)

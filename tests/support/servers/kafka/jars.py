@@ -1,12 +1,11 @@
 """Kafka's jars: resolved once by Maven from pom.xml, kept in the cache folder."""
 
 import hashlib
-import subprocess
 import tempfile
 from pathlib import Path
 
 from tests.support.servers.cache import cache_folder, locked
-from tests.support.servers.missing import ServerMissingError, program
+from tests.support.servers.missing import program, run_or_miss
 
 _POM = Path(__file__).with_name("pom.xml")
 _DOWNLOAD_S = 900
@@ -24,34 +23,13 @@ def class_path() -> str:
 
 
 def _download(folder: Path) -> None:
-    program("mvn")
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=folder.name) as temporary:
         arrived = Path(temporary) / "jars"
-        _run_maven(arrived)
-        arrived.rename(folder)  # only a complete set gets the name
-
-
-def _run_maven(folder: Path) -> None:
-    command = [
-        "mvn",
-        "-B",
-        "-q",
-        "-f",
-        str(_POM),
-        "dependency:copy-dependencies",
-        f"-DoutputDirectory={folder}",
-    ]
-    try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=_DOWNLOAD_S,
-            check=False,
+        command: list[str | Path] = [program("mvn"), "-B", "-q", "-f", _POM, "dependency:copy-dependencies"]
+        run_or_miss(
+            [*command, f"-DoutputDirectory={arrived}"],
+            "fetching Kafka's jars",
+            _DOWNLOAD_S,
+            folder=folder.parent,
         )
-    except subprocess.TimeoutExpired as error:
-        raise ServerMissingError(f"Maven had not fetched Kafka's jars after {_DOWNLOAD_S} s") from error
-    if done.returncode:
-        raise ServerMissingError(f"Maven could not fetch Kafka's jars: {done.stdout[-1500:]}")
+        arrived.rename(folder)  # only a complete set gets the name

@@ -9,7 +9,6 @@ from tests.support.waiting import wait_until
 Permission = tuple[str, str, str]
 """Verb, API group, resource."""
 
-_TOKEN_S = 3600
 _EFFECT_S = 120
 _RBAC = "rbac.authorization.k8s.io"
 _EVERYBODYS = {"authorization.k8s.io", "authentication.k8s.io"}
@@ -27,10 +26,10 @@ def service_account(kube: Kube, namespace: str, name: str) -> Client:
     return kube.client(new_token(kube, namespace, name))
 
 
-def new_token(kube: Kube, namespace: str, name: str, seconds: int = _TOKEN_S) -> str:
-    """A token of a ServiceAccount, by the TokenRequest API; it ends after ``seconds``, at least 600."""
+def new_token(kube: Kube, namespace: str, name: str) -> str:
+    """A token of a ServiceAccount for an hour, by the TokenRequest API."""
     path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
-    answer = kube.admin.request("POST", path, {"spec": {"expirationSeconds": seconds}})
+    answer = kube.admin.request("POST", path, {"spec": {"expirationSeconds": 3600}})
     return str(answer["status"]["token"])
 
 

@@ -28,6 +28,27 @@ class Refused(Exception):  # noqa: N818 - an answer, not an error of ours
         self.status = status
 
 
+def kubeconfig(
+    file: Path, url: str, user: Mapping[str, Any] | None = None, *, authority: Path | None = None,
+    namespace: str = "default",
+) -> Path:  # fmt: skip
+    """Write one of a cluster and a user, by default one with a token; ``authority`` signs for the cluster.
+
+    It is readable by its owner alone, which is what keeps tools from warning.
+    """
+    cluster = {"server": url} | ({"certificate-authority": str(authority)} if authority else {})
+    context = {"cluster": "test", "user": "test", "namespace": namespace}
+    config = {
+        "apiVersion": "v1", "kind": "Config", "current-context": "test",
+        "clusters": [{"name": "test", "cluster": cluster}],
+        "users": [{"name": "test", "user": dict(user or {"token": "t0ken"})}],
+        "contexts": [{"name": "test", "context": context}],
+    }  # fmt: skip
+    file.touch(mode=0o600)
+    file.write_text(yaml.safe_dump(config))
+    return file
+
+
 @dataclass(frozen=True, slots=True)
 class Access:
     """Who one is to the API server: its address, its authority's certificate, and a token; and the namespace
@@ -39,24 +60,9 @@ class Access:
     namespace: str = "default"
 
     def write_kubeconfig(self, file: Path) -> Path:
-        """As ``file``, readable by its owner alone, which is what keeps tools from warning."""
-        cluster = {"server": self.url, "certificate-authority": str(self.authority)}
-        config = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "test", "cluster": cluster}],
-            "users": [{"name": "test", "user": {"token": self.token}}],
-            "contexts": [
-                {
-                    "name": "test",
-                    "context": {"cluster": "test", "user": "test", "namespace": self.namespace},
-                }
-            ],
-            "current-context": "test",
-        }  # fmt: skip
-        file.touch(mode=0o600)
-        file.write_text(yaml.safe_dump(config))
-        return file
+        """Write it for tools that are to be this one."""
+        user = {"token": self.token}
+        return kubeconfig(file, self.url, user, authority=self.authority, namespace=self.namespace)
 
 
 class Client:

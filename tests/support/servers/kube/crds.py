@@ -63,12 +63,9 @@ def manifest(kind: Kind) -> dict[str, Any]:
 
 def _version(name: str, *, stored: bool) -> dict[str, Any]:
     return {
-        "name": name,
-        "served": True,
-        "storage": stored,
-        "subresources": {"status": {}},
+        "name": name, "served": True, "storage": stored, "subresources": {"status": {}},
         "schema": {"openAPIV3Schema": _ANYTHING},
-    }
+    }  # fmt: skip
 
 
 def _approved(kind: Kind) -> dict[str, str]:

@@ -12,14 +12,13 @@ import os
 import platform
 import re
 import shutil
-import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from tests.support.servers.cache import cache_folder, locked
-from tests.support.servers.missing import ServerMissingError
+from tests.support.servers.missing import ServerMissingError, run_or_miss
 
 _USUAL = "/usr/local/go/bin/go"
 _SWITCHES = (1, 21)
@@ -51,16 +50,10 @@ def build(module: Path, kind: str, packages: Sequence[str], takes: str, link: st
         print(f"building {listed}, once: about {takes} on two cores", flush=True)
         with tempfile.TemporaryDirectory(dir=cache_folder()) as temporary:
             options = ["-trimpath", "-ldflags", link, "-o", temporary]
-            try:
-                done = subprocess.run(
-                    [*go_command(module), "build", *options, *missing], cwd=module, timeout=_BUILD_S,
-                    env={**os.environ, **_ENVIRONMENT}, capture_output=True, text=True, check=False,
-                )  # fmt: skip
-            except subprocess.TimeoutExpired as error:
-                raise ServerMissingError(f"{listed}: not built after {_BUILD_S} s") from error
-            if done.returncode:
-                said = [one for one in done.stderr.splitlines() if not one.startswith("go: downloading ")]
-                raise ServerMissingError(f"{listed} could not be built: {' '.join(said)[-1500:]}")
+            run_or_miss(
+                [*go_command(module), "build", *options, *missing], f"building {listed}", _BUILD_S,
+                folder=module, env={**os.environ, **_ENVIRONMENT},
+            )  # fmt: skip
             folder.mkdir(exist_ok=True)
             for name in names:
                 (Path(temporary) / name).rename(folder / name)
@@ -102,12 +95,4 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _ask(command: list[str]) -> str:
-    try:
-        done = subprocess.run(
-            command, cwd="/", env=os.environ, capture_output=True, text=True, check=False, timeout=_DOWNLOAD_S
-        )
-    except subprocess.TimeoutExpired as error:
-        raise ServerMissingError(f"{command[1:]}: no end after {_DOWNLOAD_S} s") from error
-    if done.returncode:
-        raise ServerMissingError(f"{command[1:]} failed: {done.stderr[-500:]}")
-    return done.stdout
+    return run_or_miss(command, f"{command[1:]}", _DOWNLOAD_S, folder=Path("/"))

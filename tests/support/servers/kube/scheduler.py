@@ -42,9 +42,9 @@ class Scheduler(ServerProcess):
         super().__init__(command, folder / "kube-scheduler.log")
 
 
-def add_node(admin: Client, name: str, *, gpus: int = 8, cpu: int = 64) -> Object:
+def add_node(admin: Client, name: str, *, gpus: int = 8) -> Object:
     """A node that is ready and takes 110 pods. No controller runs that asks after its heartbeat."""
-    room = {"cpu": str(cpu), "memory": "512Gi", "pods": "110", "nvidia.com/gpu": str(gpus)}
+    room = {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": str(gpus)}
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     ready = {
         "type": "Ready", "status": "True", "reason": "KubeletReady", "message": "",
@@ -61,12 +61,12 @@ def add_node(admin: Client, name: str, *, gpus: int = 8, cpu: int = 64) -> Objec
     return admin.patch(node, {"spec": {"taints": None}})
 
 
-def gpu_pod(namespace: str, name: str, *, gpus: int = 1, cpu: str = "1", **spec: Any) -> Object:
+def gpu_pod(namespace: str, name: str, *, gpus: int = 1, **spec: Any) -> Object:
     """A pod that asks for GPUs; ``spec``: more of its specification."""
     room = {"nvidia.com/gpu": str(gpus)} if gpus else {}
     container = {
         "name": "main", "image": "train:1",
-        "resources": {"requests": {"cpu": cpu, **room}, "limits": room},
+        "resources": {"requests": {"cpu": "1", **room}, "limits": room},
     }  # fmt: skip
     return {
         "apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": namespace, "name": name},

@@ -170,7 +170,9 @@ async def stopped_within(stop: "asyncio.Event", seconds: float | None) -> bool:
     """Wait for ``stop``, ``seconds`` at most; whether it came."""
     import asyncio
 
+    # No ``asyncio.wait_for``: before Python 3.12 it loses a cancellation that comes together with the event.
     try:
-        return await asyncio.wait_for(stop.wait(), seconds)
+        async with asyncio.timeout(seconds):
+            return await stop.wait()
     except TimeoutError:
         return False

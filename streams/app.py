@@ -112,7 +112,8 @@ class StreamsApp:
         coordinator = self.coordinator
         over_s, verified = interval_s, time.monotonic()
         with suppress(TimeoutError):
-            await asyncio.wait_for(coordinator.commit_due.wait(), interval_s)
+            async with asyncio.timeout(interval_s):
+                await coordinator.commit_due.wait()
         while True:
             await self.logs.verify_sources()
             before = coordinator.metrics.state_bytes

@@ -9,7 +9,7 @@ import math
 import socket
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -261,16 +261,25 @@ async def stop_consumer(driver: Any) -> None:
     """Disconnect a consumer. Where its fetcher waits to try again, the driver's ``stop`` raises the
     cancellation of its own task, and leaves the connections open.
     """
-    stopping = asyncio.ensure_future(driver.stop())
-    try:
-        # Not awaited itself: that it is cancelled would look as if we were.
-        await asyncio.wait({stopping})
-    finally:
-        stopping.cancel()
+    stopping = await _run_apart(driver.stop())
     if stopping.cancelled():
         await driver._client.close()
     else:
         stopping.result()
+
+
+async def _run_apart(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    """Run ``work`` of the driver in a task of its own, and return that when it has ended.
+
+    To end, the driver cancels its parts and swallows what they raise then. It would swallow a cancellation of
+    ours that comes in that moment, too, and whoever waits for our end would wait for ever.
+    """
+    task = asyncio.create_task(work)
+    try:
+        await asyncio.wait({task})
+    finally:
+        task.cancel()
+    return task
 
 
 @contextmanager
@@ -313,7 +322,7 @@ def harden_producer(driver: Any) -> None:
     """Let a producer of the driver that is not started last through outages, and say what it fails with."""
     outlast_outages(driver)
     pace_metadata(driver.client)
-    close_interrupted(driver.client)
+    mend_cancellation(driver.client)
     name_topics_in_failures(driver)
 
 
@@ -332,7 +341,7 @@ def new_consumer(settings: Settings, name: str, *topics: str, reset: str, wait_m
         fetch_max_wait_ms=wait_ms,
     )
     pace_metadata(driver._client)
-    close_interrupted(driver._client)
+    mend_cancellation(driver._client)
     keep_places(driver._subscription)
     return driver
 
@@ -366,7 +375,7 @@ def keep_places(subscription: Any) -> None:
 def new_admin(settings: Settings, name: str) -> Any:
     """Return an admin client that is not started."""
     driver = AIOKafkaAdminClient(**client_kwargs(settings, name))
-    close_interrupted(driver._client)
+    mend_cancellation(driver._client)
     return driver
 
 
@@ -395,12 +404,19 @@ class _RefusableToken(aiokafka_conn.OAuthAuthenticator):  # type: ignore[misc]  
 aiokafka_conn.OAuthAuthenticator = _RefusableToken
 
 
-def close_interrupted(client: Any) -> None:
-    """Let a client (``AIOKafkaClient``, not started) close what it opened when its start is cut short.
+def mend_cancellation(client: Any) -> None:
+    """Let a client (``AIOKafkaClient``, not started) take cancellations as everybody does.
 
-    The driver forgets the connection on which it waits for the first metadata; when it is collected later,
-    the log has an error of it.
+    It closes what it opened when its start is cut short: the driver forgets the connection on which it waits
+    for the first metadata, and when that is collected later, the log has an error of it. A cancellation while
+    it disconnects is not lost.
     """
+    close: Callable[[], Coroutine[Any, Any, None]] = client.close
+
+    async def close_apart() -> None:
+        (await _run_apart(close())).result()
+
+    client.close = close_apart
     bootstrap: Callable[[], Awaitable[None]] = client.bootstrap
 
     async def bootstrap_or_close() -> None:

@@ -96,7 +96,8 @@ async def wait_for_topics(
 async def answered_within(timeout_s: float, settings: Settings, work: Awaitable[T]) -> T:
     """Return the result of ``work``, which waits for a broker; else raises ``BrokerUnreachableError``."""
     try:
-        return await asyncio.wait_for(work, timeout_s)
+        async with asyncio.timeout(timeout_s):
+            return await work
     except TimeoutError as error:
         raise BrokerUnreachableError(
             "timeout",

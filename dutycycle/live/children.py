@@ -138,7 +138,8 @@ class Child:
             return None if process is None else process.returncode
         process.send_signal(signal.SIGTERM)
         try:
-            return await asyncio.wait_for(process.wait(), _STOP_S)
+            async with asyncio.timeout(_STOP_S):
+                return await process.wait()
         except TimeoutError:
             process.kill()
             return await process.wait()

@@ -8,7 +8,6 @@ import asyncio
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
@@ -21,6 +20,7 @@ from dutycycle.kube.discovery import Kind
 from dutycycle.kube.errors import BusyError, GoneError, KubeError, NoKindError, RefusedError, explain
 from dutycycle.kube.objects import ApiServer, opened
 from dutycycle.kube.references import Metadata
+from dutycycle.process import stopped_within
 from dutycycle.submit.documents import ManifestDocument
 
 MANAGER = "dutycycle-run"
@@ -158,8 +158,7 @@ class Objects:
             if not errors:
                 backoff.reset()
             seconds = backoff.next_s() if errors else _POLL_S
-            with suppress(TimeoutError):
-                await asyncio.wait_for(hurry.wait(), seconds)
+            await stopped_within(hurry, seconds)
         for left in waiting:
             how = "is being deleted" if left.uid in asked else "is not deleted"
             last_error = errors.get(left.document.where)

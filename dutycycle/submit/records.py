@@ -63,7 +63,8 @@ class Records:
     async def start(self) -> None:
         """Be at the ends of the topics. Raises ``DutycycleError``, also where there are no samples."""
         try:
-            await asyncio.wait_for(wait_for_broker(self._settings, Telemetry("run")), self._patience_s)
+            async with asyncio.timeout(self._patience_s):
+                await wait_for_broker(self._settings, Telemetry("run"))
         except TimeoutError as error:
             broker = f"DUTYCYCLE_BROKER={self._settings.broker}"
             raise CannotRunError(
@@ -80,7 +81,8 @@ class Records:
         answered = asyncio.Event()
         self._task = asyncio.create_task(self._read(topics, answered))
         try:
-            await asyncio.wait_for(answered.wait(), self._patience_s)
+            async with asyncio.timeout(self._patience_s):
+                await answered.wait()
         except TimeoutError as error:
             self._task.cancel()
             raise CannotRunError(f"the topics cannot be read: {self.away or 'no answer'}") from error

@@ -221,7 +221,8 @@ class CheckpointCoordinator:
             if complete and number == len(parts) - 1:
                 self.metrics.committed(took_s)
             with suppress(TimeoutError):
-                await asyncio.wait_for(self.commit_due.wait(), over_s / len(parts))
+                async with asyncio.timeout(over_s / len(parts)):
+                    await self.commit_due.wait()
         return took_s
 
     def _may_write(self) -> bool:

@@ -35,8 +35,8 @@ from mode.services import Service
 from dutycycle.contract.log import TopicPartition
 from dutycycle.contract.topics import TOPICS
 from dutycycle.kafka.clients import (
-    close_interrupted,
     describe_failure,
+    mend_cancellation,
     note_throttling,
     pace_metadata,
     translated,
@@ -115,7 +115,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         consumer._fetch_max_wait_ms, consumer._fetch_min_bytes = _FETCH_WAIT_MS, _FETCH_BYTES
         pace_metadata(consumer._client)
         note_throttling(consumer._client, app.telemetry)
-        close_interrupted(consumer._client)
+        mend_cancellation(consumer._client)
         return consumer
 
     async def seek_to_committed(self) -> Mapping[TP, Any]:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from aiokafka.client import AIOKafkaClient
 from aiokafka.conn import AIOKafkaConnection
 from aiokafka.consumer.fetcher import OffsetResetStrategy
 from aiokafka.protocol.metadata import MetadataRequest
@@ -20,6 +21,7 @@ from dutycycle.kafka.clients import new_admin, new_consumer, new_producer, parti
 from dutycycle.kafka.consumer import Consumer, Start
 from dutycycle.kafka.errors import BrokerUnreachableError, RecordRefusedError
 from dutycycle.kafka.producer import Producer
+from dutycycle.kafka.topics import topics_there
 from tests.support.fakes.interruptible_broker import InterruptibleBroker
 
 TOPIC = "dutycycle.pods"
@@ -122,6 +124,22 @@ async def test_a_start_that_is_cut_short_leaves_no_connection(
     starting.cancel()
     await asyncio.wait({starting})
     assert [connection.connected() for connection in connections] == [False]
+
+
+async def test_a_cancellation_while_a_client_disconnects_is_heard(
+    settings: Settings, broker: InterruptibleBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes as the driver ends its own part, which it swallows."""
+    close = AIOKafkaClient.close
+
+    async def close_as_cancelled(client: AIOKafkaClient) -> None:
+        asyncio.get_running_loop().call_soon(asking.cancel)
+        await close(client)
+
+    monkeypatch.setattr(AIOKafkaClient, "close", close_as_cancelled)
+    asking = asyncio.create_task(topics_there(settings, []))
+    await asyncio.wait({asking})
+    assert asking.cancelled()
 
 
 async def test_a_broker_that_answers_no_more_is_noticed(

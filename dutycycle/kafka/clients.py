@@ -9,8 +9,8 @@ import math
 import socket
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
@@ -372,11 +372,18 @@ def keep_places(subscription: Any) -> None:
     subscription.assign_from_subscribed = assign_and_keep
 
 
-def new_admin(settings: Settings, name: str) -> Any:
-    """Return an admin client that is not started."""
+@asynccontextmanager
+async def admin_client(settings: Settings, name: str) -> AsyncIterator[Any]:
+    """Give an admin client that is connected, for as long as it is needed. What it raises leaves as a
+    ``BrokerError``."""
     driver = AIOKafkaAdminClient(**client_kwargs(settings, name))
     mend_cancellation(driver._client)
-    return driver
+    try:
+        with translated():
+            await driver.start()
+            yield driver
+    finally:
+        await driver.close()
 
 
 _opened: ContextVar[list[Any]] = ContextVar("connections that the client opens while it starts")

@@ -19,7 +19,7 @@ from typing import IO, Any
 from urllib.parse import urlsplit
 
 from dutycycle.contract.settings.groups import Settings
-from dutycycle.kafka.clients import new_admin, translated
+from dutycycle.kafka.clients import admin_client
 from dutycycle.kafka.errors import BrokerError, BrokerRefusedError
 from dutycycle.telemetry.metrics import release
 
@@ -69,17 +69,13 @@ async def verify_membership(settings: Settings, group: str, protocol: str) -> No
     then the broker refuses, and with fewer words. The embedded broker tells nothing, and a second member
     with another protocol ends it: there a group has one process.
     """
-    admin = new_admin(settings, "group")
     try:
-        with translated():
-            await admin.start()
+        async with admin_client(settings, "group") as admin:
             cluster = await admin.describe_cluster()
             is_embedded = str(cluster.get("cluster_id")).startswith(_EMBEDDED)
             answers = [] if is_embedded else await admin.describe_consumer_groups([group])
     except BrokerError:
         return
-    finally:
-        await admin.close()
     if is_embedded:
         _claim(f"{cluster['brokers'][0]['port']}-{group}", settings)
     for _, _, _, _, theirs, *_ in (description for answer in answers for description in answer.groups):

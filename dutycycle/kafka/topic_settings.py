@@ -13,7 +13,7 @@ from typing import Any
 
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.settings.groups import Settings
-from dutycycle.kafka.clients import BATCH_BYTES, check_code, new_admin, topic_resource, translated
+from dutycycle.kafka.clients import BATCH_BYTES, admin_client, check_code, topic_resource, translated
 from dutycycle.kafka.errors import BrokerRefusedError
 
 _HOUR_MS = 3_600_000
@@ -236,14 +236,10 @@ async def read_batch_bytes(settings: Settings, names: Iterable[str]) -> int:
     Kafka refuses a whole batch that is larger than the topic's ``max.message.bytes``, although each record
     in it would fit. A broker that does not say it takes that. Raises ``BrokerUnreachableError``.
     """
-    admin = new_admin(settings, "admin")
     try:
-        with translated():
-            await admin.start()
+        async with admin_client(settings, "admin") as admin:
             topics = await describe_topics(admin, names)
     except BrokerRefusedError:
         return BATCH_BYTES
-    finally:
-        await admin.close()
     limits = (int(topic.settings.get("max.message.bytes", BATCH_BYTES)) for topic in topics.values())
     return min((BATCH_BYTES, *limits))

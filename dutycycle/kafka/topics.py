@@ -13,7 +13,7 @@ from dutycycle.contract.analyses import written_topics
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.topics import TOPICS, full_name
-from dutycycle.kafka.clients import check_code, is_code, new_admin, new_topic, probe, translated
+from dutycycle.kafka.clients import admin_client, check_code, is_code, new_topic, probe, translated
 from dutycycle.kafka.errors import BrokerRefusedError, BrokerUnreachableError
 from dutycycle.kafka.security import bootstrap_servers
 from dutycycle.kafka.topic_settings import TopicUse, verify_settings
@@ -61,22 +61,19 @@ async def ensure_topics(
     source_configs = _configs(settings, names)
     alike_configs = source_configs | dict.fromkeys(changelogs or {}, CHANGELOG_CONFIG)
     wanted = alike_configs | _configs(settings, outputs)
-    admin = new_admin(settings, "admin")
-    try:
-        with translated():
-            await admin.start()
-            there = await partitions_of(admin)
-            try:
-                partitions = common_partitions(there, alike_configs, settings.partitions)
-            except PartitionsDifferError:
-                if alike:
-                    raise
-                partitions = settings.partitions
-            if missing := {name: config for name, config in wanted.items() if name not in there}:
-                await _create(admin, settings, missing, partitions)
-                there = await _seen(admin, list(missing))
-                if alike:  # another process may have created some meanwhile
-                    common_partitions(there, alike_configs, partitions)
+    async with admin_client(settings, "admin") as admin:
+        there = await partitions_of(admin)
+        try:
+            partitions = common_partitions(there, alike_configs, settings.partitions)
+        except PartitionsDifferError:
+            if alike:
+                raise
+            partitions = settings.partitions
+        if missing := {name: config for name, config in wanted.items() if name not in there}:
+            await _create(admin, settings, missing, partitions)
+            there = await _seen(admin, list(missing))
+            if alike:  # another process may have created some meanwhile
+                common_partitions(there, alike_configs, partitions)
         if changelogs and verify:
             uses = dict.fromkeys(changelogs, TopicUse.CHANGELOG) | dict.fromkeys(
                 source_configs, TopicUse.SOURCE
@@ -87,20 +84,13 @@ async def ensure_topics(
                 {name: (uses.get(name, TopicUse.OUTPUT), config) for name, config in wanted.items()},
             )
         return {name: there[name] for name in wanted}
-    finally:
-        await admin.close()
 
 
 async def topics_there(settings: Settings, names: Iterable[str]) -> list[str]:
     """Tell which of the topics ``names`` (full names) there are. Raises ``BrokerError``."""
     await probe(settings)  # it says why a broker cannot be reached, which the admin client does not
-    admin = new_admin(settings, "admin")
-    try:
-        with translated():
-            await admin.start()
-            there = await partitions_of(admin)
-    finally:
-        await admin.close()
+    async with admin_client(settings, "admin") as admin:
+        there = await partitions_of(admin)
     return [name for name in names if name in there]
 
 

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from dutycycle.contract.topics import full_name
 from dutycycle.contract.trace import TraceRecord
-from dutycycle.kafka.clients import new_admin, probe
+from dutycycle.kafka.clients import admin_client, probe
 from dutycycle.kafka.errors import BrokerUnreachableError
 from dutycycle.kafka.faust.offsets import ends
 from streams.app import app_id
@@ -213,12 +213,8 @@ async def test_a_quota_and_an_admins_compression_change_no_figure(
     async with Field(kafka, topic_prefix, tmp_path, seed=8) as field:
         client = app_id(field.settings)
         # Kafka's own tool for limits is not among the jars.
-        admin = new_admin(field.settings, "quotas")
-        await admin.start()
-        try:
+        async with admin_client(field.settings, "quotas") as admin:
             answer = await admin._send_request(_QuotasRequest(client, QUOTAS))
-        finally:
-            await admin.close()
         assert [entry[0] for entry in answer.entries] == [0]
         feed = await field.feed(trace, PER_S)
         await feed.finish()

@@ -190,7 +190,7 @@ async def make_topics(
     A broker that is unreachable is waited for, ``timeout_s`` at most, and that is said. Raises
     ``PartitionsDifferError``, or a ``BrokerError``.
     """
-    from dutycycle.kafka.clients import new_admin, translated
+    from dutycycle.kafka.clients import admin_client
     from dutycycle.kafka.errors import BrokerRefusedError
     from dutycycle.kafka.reachability import answered_within, wait_for_topics
     from dutycycle.kafka.topic_settings import apply_settings, compare_settings, describe_topics
@@ -212,21 +212,17 @@ async def make_topics(
             )
         ]
 
-    admin = new_admin(settings, "topics")
     try:
-        with translated():
-            await admin.start()
-        descriptions = await describe_topics(admin, names)
-        if apply:
-            await apply_settings(admin, descriptions, compare(descriptions))
+        async with admin_client(settings, "topics") as admin:
             descriptions = await describe_topics(admin, names)
-        return BrokerTopics(partitions, descriptions, compare(descriptions))
+            if apply:
+                await apply_settings(admin, descriptions, compare(descriptions))
+                descriptions = await describe_topics(admin, names)
     except BrokerRefusedError as error:
         if apply:
             raise
         return BrokerTopics(partitions, {}, unknown=str(error))
-    finally:
-        await admin.close()
+    return BrokerTopics(partitions, descriptions, compare(descriptions))
 
 
 _ALIKE = tuple(dict.fromkeys((*ALIKE_TOPICS, *SOURCES.values())))

@@ -10,7 +10,7 @@ from dutycycle.cli.commands.topics import planned
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.load import load
 from dutycycle.contract.topics import TOPICS
-from dutycycle.kafka.clients import new_admin
+from dutycycle.kafka.clients import admin_client
 from dutycycle.kafka.topics import partitions_of
 from streams.app import changelog_topics
 from streams.topology import stages
@@ -22,12 +22,8 @@ def there(settings: Settings) -> dict[str, int]:
     """The test's topics on the broker, with their partitions."""
 
     async def ask() -> dict[str, int]:
-        admin = new_admin(settings, "test")
-        await admin.start()
-        try:
+        async with admin_client(settings, "test") as admin:
             return await partitions_of(admin)
-        finally:
-            await admin.close()
 
     return {name: n for name, n in asyncio.run(ask()).items() if name.startswith(settings.topic_prefix)}
 

@@ -4,7 +4,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.log import ConsumerRecord
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.load import load as load_settings
-from dutycycle.kafka.clients import new_admin, new_consumer, new_producer, partition
+from dutycycle.kafka.clients import admin_client, new_consumer, new_producer, partition
 from dutycycle.kafka.consumer import Consumer, Start
 from dutycycle.kafka.errors import BrokerUnreachableError, RecordRefusedError
 from dutycycle.kafka.producer import Producer
@@ -101,11 +100,18 @@ async def test_starting_without_a_broker_fails_at_once(
         await Producer(settings, "test").start()
 
 
-@pytest.mark.parametrize(
-    "make", [new_admin, partial(new_producer, linger_ms=0, compression="lz4", batch_bytes=1)]
-)
+async def start_admin(settings: Settings) -> None:
+    async with admin_client(settings, "test"):
+        pass
+
+
+async def start_producer(settings: Settings) -> None:
+    await new_producer(settings, "test", linger_ms=0, compression="lz4", batch_bytes=1).start()
+
+
+@pytest.mark.parametrize("start", [start_admin, start_producer])
 async def test_a_start_that_is_cut_short_leaves_no_connection(
-    settings: Settings, make: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    settings: Settings, start: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first metadata never comes."""
     sent, send = asyncio.Event(), AIOKafkaConnection.send
@@ -119,7 +125,7 @@ async def test_a_start_that_is_cut_short_leaves_no_connection(
         return await asyncio.Event().wait()
 
     monkeypatch.setattr(AIOKafkaConnection, "send", send_and_wait)
-    starting = asyncio.create_task(make(settings, "test").start())
+    starting = asyncio.create_task(start(settings))
     await sent.wait()
     starting.cancel()
     await asyncio.wait({starting})

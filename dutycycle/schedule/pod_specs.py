@@ -9,15 +9,18 @@ import yaml
 from dutycycle.kube.resources import gpu_request
 from dutycycle.submit.amounts import refused_amount, refused_amounts
 from dutycycle.submit.claims import UnknownClaimError, claimed_gpus
-from dutycycle.submit.documents import KubectlLoader, ManifestDocument
+from dutycycle.submit.documents import OF_CHART, KubectlLoader, ManifestDocument, image_in, objects_to_make
 
 Spec = Mapping[str, Any]
 _TRAINER = "node"
 """How the runtimes of Kubeflow call the job, and its container, that a TrainJob's trainer runs in."""
 _STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
+_DYNAMO = "gpu", "gpuType", "custom"
 _BESIDE = "sidecars", "initContainers"
 _DEFAULTS = "templateDefaults"
 """Of an Argo workflow: what its templates have where they do not say it."""
+_PARTS = {"InferenceService": ("predictor", "transformer", "explainer", "engine", "decoder", "router")}
+"""Parts of a kind's spec that have pods of their own each."""
 _REFERENCES = {
     "workflowTemplateRef": "WorkflowTemplate",
     "templateRef": "WorkflowTemplate",
@@ -67,7 +70,7 @@ class _Around:
         beside = {name: part[name] for name in _BESIDE if isinstance(part.get(name), list)}
         return _Around(
             _annotations(part) or self.annotations,
-            _object(part.get("resources")) or self.resources,
+            _resources(part) or self.resources,
             _patched_resources(part.get("podSpecPatch")) or self.patch,
             _object(part.get(_DEFAULTS)) or self.defaults,
             beside.get("sidecars", self.sidecars),
@@ -141,7 +144,16 @@ def _pods_of(document: ManifestDocument, namespace: str, documents: Sequence[Man
         AskedPod(role, own, pod, refused=refused, annotations=of_pod)
         for role, pod, refused, of_pod in _specs(spec, "", root, _Around(annotations))
     ]
-    return AskedPods(pods) if pods else _elsewhere(document, own, documents)
+    missing = [
+        f"no prediction of its {part}: what it runs does not stand in the file: its controller adds it"
+        for part in _PARTS.get(document.kind, ())
+        if pods and isinstance(spec.get(part), Mapping) and not any(_specs(spec[part], "", "", _Around({})))
+    ]
+    for asked in (*_made(spec, own, documents), *_referred(document, own, documents)):
+        pods += asked.pods
+        missing += [] if asked.missing is None else [asked.missing]
+    missing = list(dict.fromkeys(missing)) if pods or missing else [_why_none(document)]
+    return AskedPods(pods, "; ".join(missing) or None)
 
 
 def _refused(part: Any, path: str) -> tuple[str, ...]:
@@ -170,7 +182,8 @@ def _specs(
                 yield role, {"containers": []}, _refused({name: inner}, path), around.annotations
                 continue
             # Those are beside what is read here; and the image of a disk runs in no container.
-            if name in (_DEFAULTS, "volumes") or (name in _BESIDE and isinstance(inner, list)):
+            is_beside = name in _BESIDE and isinstance(inner, list)
+            if is_beside or name in (_DEFAULTS, "volumes", *OF_CHART):
                 continue
             if name in ("container", "script") and isinstance(inner, Mapping):
                 inner = {**_object(around.defaults.get(name)), **inner}
@@ -193,12 +206,12 @@ def _pod_of(part: Spec, around: _Around) -> tuple[Spec, Spec] | None:
     steps = part.get("steps")
     if isinstance(part.get("containers"), list):
         pod, made_of = {**part, "containers": [*part["containers"], *around.sidecars]}, part
-    elif isinstance(part.get("image"), str):
-        made_of = {**({"resources": around.resources} if around.resources else {}), **part}
+    elif (image := image_in(part)) is not None:
+        made_of = {**({"resources": around.resources} if around.resources else {}), **part, "image": image}
         if around.patch:
             made_of["resources"] = _merge_resources(made_of.get("resources"), around.patch)
         pod = {"containers": [made_of, *around.sidecars]}
-    elif isinstance(steps, list) and any("image" in _object(step) for step in steps):
+    elif isinstance(steps, list) and any(_object(step).keys() & {"image", "ref"} for step in steps):
         template, sidecars = _object(part.get("stepTemplate")), part.get("sidecars")
         containers = [_container_of_step(step, template) for step in steps]
         pod = {"containers": [*containers, *(sidecars if isinstance(sidecars, list) else ())]}
@@ -234,6 +247,23 @@ def _first_resources(spec: Any) -> Spec:
     containers = _object(spec).get("containers")
     first = containers[0] if isinstance(containers, list) and containers else None
     return _object(_object(first).get("resources"))
+
+
+def _resources(part: Spec) -> Spec:
+    """Return the resources that a part of an object states, as those of a container.
+
+    The words of a DynamoGraphDeployment for GPUs are ``gpu`` and ``gpuType``, and its ``custom`` has others.
+    """
+    resources = _object(part.get("resources"))
+    if not any(_object(resources.get(what)).keys() & set(_DYNAMO) for what in ("limits", "requests")):
+        return resources
+    known: dict[str, Spec] = {}
+    for what in ("limits", "requests"):
+        amounts = _object(resources.get(what))
+        own = {name: amount for name, amount in amounts.items() if name not in _DYNAMO}
+        gpus = {str(amounts.get("gpuType") or "nvidia.com/gpu"): amounts["gpu"]} if "gpu" in amounts else {}
+        known[what] = {**own, **gpus, **_object(amounts.get("custom"))}
+    return {**resources, **known}
 
 
 def _merge_resources(resources: Any, others: Spec) -> Spec:
@@ -318,6 +348,17 @@ def _train_job(spec: Spec, namespace: str, documents: Sequence[ManifestDocument]
     return AskedPods([AskedPod(_TRAINER, namespace, spec, f"by itself: {where}", refused)])
 
 
+def _made(part: Any, namespace: str, documents: Sequence[ManifestDocument]) -> Iterator[AskedPods]:
+    """Yield the pods of the objects that templates of an Argo workflow make, by the names of these."""
+    for inner in part.values() if isinstance(part, Mapping) else part if isinstance(part, list) else ():
+        yield from _made(inner, namespace, documents)
+    for thing in objects_to_make(part) if isinstance(part, Mapping) else ():
+        document, name = ManifestDocument(thing, str(part.get("name"))), str(part.get("name") or "")
+        if document.has_pods:
+            asked = _pods_of(document, namespace, documents)
+            yield replace(asked, pods=[replace(pod, role=pod.role or name) for pod in asked.pods])
+
+
 def _references(part: Any) -> Iterator[tuple[str, Spec]]:
     """Yield what a spec refers to, with the name of the field: its own before those of its parts."""
     if isinstance(part, Mapping):
@@ -326,26 +367,56 @@ def _references(part: Any) -> Iterator[tuple[str, Spec]]:
         yield from _references(inner)
 
 
-def _elsewhere(
+def _referred(
     document: ManifestDocument, namespace: str, documents: Sequence[ManifestDocument]
-) -> AskedPods:
-    """Return the pods of the object that it refers to; without that one in ``documents`` tell where what its
-    pods run is said."""
+) -> Iterator[AskedPods]:
+    """Yield the pods of the objects that it refers to, and of those that these refer to, each once; of those
+    that are not in ``documents`` where what its pods run is said."""
+    waiting, known, elsewhere = [document], set[tuple[str, str, str]](), list[str]()
+    while waiting:
+        for key, reference in _references(waiting.pop(0).spec):
+            kind = str(reference.get("kind") or _REFERENCES[key])  # a Task, or a ClusterTask
+            kind = f"Cluster{kind}" if reference.get("clusterScope") is True else kind
+            name, template = _name_in(reference), str(reference.get("template") or "")
+            who = kind.lower(), name  # Tekton takes a "task", too
+            if (*who, template) in known:
+                continue
+            known.add((*who, template))
+            other = next((other for other in documents if (other.kind.lower(), other.name) == who), None)
+            if other is None:
+                resolver = reference.get("resolver")
+                unnamed = f"a {kind}" if resolver is None else f"a {kind} that the resolver {resolver} gets"
+                elsewhere.append(f"{kind} {name}" if name else unnamed)
+                continue
+            pods = [
+                AskedPod(role or name, namespace, pod, refused=refused, annotations=of_pod)
+                for role, pod, refused, of_pod in _specs(other.spec, "", "spec", _Around({}))
+            ]
+            # The template of an Argo workflow may have steps, whose pods are of other templates.
+            yield AskedPods([pod for pod in pods if pod.role == template] or pods)
+            # What it makes may refer to itself.
+            yield from _made(other.spec, namespace, [each for each in documents if each is not other])
+            waiting.append(other)
+    if elsewhere:
+        stands = ", ".join(dict.fromkeys(elsewhere))
+        yield AskedPods((), f"no prediction: its pods stand in {stands}: give that file too, or instead")
+
+
+def _name_in(reference: Spec) -> str:
+    """Return the name of what is referred to; empty for what a resolver of Tekton gets by no name."""
+    name = reference.get("name")
+    parameters = reference.get("params")
+    for parameter in map(_object, parameters if isinstance(parameters, list) and name is None else ()):
+        if parameter.get("name") == "name":
+            name = parameter.get("value")
+    return str(name or "")
+
+
+def _why_none(document: ManifestDocument) -> str:
+    """Tell why nothing is known of the pods of an object that refers to no other."""
     if document.runs_in is not None:
-        return AskedPods(
-            (), f"no prediction: it runs in the pods of {document.runs_in}, which are there already"
-        )
-    for key, reference in _references(document.spec):
-        kind = _REFERENCES[key]
-        kind = f"Cluster{kind}" if reference.get("clusterScope") is True else kind
-        for other in documents:
-            if (other.kind, other.name) == (kind, reference.get("name")):
-                return _pods_of(other, namespace, ())
-        missing = f"its pods stand in {kind} {reference.get('name')}: give that file too, or instead"
-        return AskedPods((), f"no prediction: {missing}")
+        return f"no prediction: it runs in the pods of {document.runs_in}, which are there already"
     if document.api_version.startswith("batch/"):  # the controller of Kubernetes' own Job adds none
         path = "spec.jobTemplate.spec" if document.kind == "CronJob" else "spec"
-        return AskedPods((), f"no prediction: it has no {path}.template.spec.containers")
-    return AskedPods(
-        (), "no prediction: what its pods run does not stand in the file: its controller adds it"
-    )
+        return f"no prediction: it has no {path}.template.spec.containers"
+    return "no prediction: what its pods run does not stand in the file: its controller adds it"

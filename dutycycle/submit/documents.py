@@ -31,6 +31,11 @@ _MAKERS = re.compile(
 _NO_SPEC = frozenset({"apiVersion", "kind", "metadata", "status"})
 _HELM = re.compile(r"\{\{-? *(?:[.$\w(]|/\*)|^(?:MANIFEST|NOTES):$", re.MULTILINE).search
 _UNRENDERED = ": it looks like a template or an answer of Helm: give what helm template RELEASE CHART prints"
+OF_CHART = ("values", "valuesObject")
+"""What an object gives to a Helm chart, as a HelmRelease does: only the chart knows what it makes of it."""
+_MAKING = ("create", "apply")
+"""What a template of an Argo workflow does to an object so that it is there."""
+_FILLED_IN = re.compile(r"\{\{[^{}]*\}\}")
 _MOST_VALUES = 1_000_000
 _MOST_OBJECTS = 100_000
 _INT, _FLOAT = "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"
@@ -271,13 +276,45 @@ def _is_absent(name: object) -> bool:
     return name is None or name == ""
 
 
+def image_in(part: Mapping[str, Any]) -> str | None:
+    """Return the image that a part of an object names beside what else it says of a container; None for none.
+
+    Operators such as that of NIM have an object for it, of ``repository`` and ``tag``.
+    """
+    image = part.get("image")
+    if isinstance(image, Mapping) and isinstance(image.get("repository"), str):
+        registry, tag = image.get("registry"), image.get("tag")
+        path = image["repository"] if not registry else f"{registry}/{image['repository']}"
+        return path if tag is None else f"{path}:{tag}"
+    return image if isinstance(image, str) else None
+
+
+def objects_to_make(part: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the objects that a template of an Argo workflow makes, which stand in it as a text; none where
+    it makes none, or where what is filled in later leaves no YAML."""
+    resource = part.get("resource")
+    if not isinstance(resource, Mapping) or resource.get("action") not in _MAKING:
+        return []
+    try:
+        # What is filled in later is a text, which YAML would take for an object.
+        text = _FILLED_IN.sub(r"<\g<0>>", str(resource.get("manifest") or ""))
+        things = list(yaml.load_all(text, KubectlLoader))
+    except yaml.YAMLError:
+        return []
+    return [
+        thing if isinstance(thing.get("metadata"), dict) else thing | {"metadata": {}} for thing in things
+        if isinstance(thing, dict) and isinstance(thing.get("kind"), str) and "apiVersion" in thing
+    ]  # fmt: skip
+
+
 def _has_containers(part: object) -> bool:
     """Tell whether ``containers`` or an ``image`` stand anywhere in it: in the spec of a pod, or in a
     template."""
     if isinstance(part, dict):
-        if isinstance(part.get("containers"), list) or isinstance(part.get("image"), str):
+        if isinstance(part.get("containers"), list) or image_in(part) is not None:
             return True
-        return any(map(_has_containers, part.values()))
+        inner = (value for name, value in part.items() if name not in OF_CHART)
+        return any(map(_has_containers, [*inner, *objects_to_make(part)]))
     return isinstance(part, list) and any(map(_has_containers, part))
 
 

@@ -337,7 +337,15 @@ def of_kind(kind: str, spec: str) -> str:
          " extraPodSpec: {mainContainer: {image: x}}}, Web: {extraPodSpec: {mainContainer: {image: y}}}}}",
          [("mainContainer", "x", 2), ("mainContainer", "y", 0)]),
         ("DynamoGraphDeployment", "{services: {Decode: {resources: {limits: {gpu: 2}}, extraPodSpec:"
-         " {mainContainer: {image: x}}}}}", [("mainContainer", "x", None)]),
+         " {mainContainer: {image: x}}}}}", [("mainContainer", "x", 2)]),
+        ("DynamoGraphDeployment", "{services: {Decode: {resources: {limits: {gpu: 2, gpuType: amd.com/gpu,"
+         " custom: {rdma/shared: 1}}}, extraPodSpec: {mainContainer: {image: x}}}}}",
+         [("mainContainer", "x", 2)]),
+        ("NIMService", "{image: {repository: nim/x, tag: 1.2}, resources: {limits: {nvidia.com/gpu: 8}}}",
+         [("", "nim/x:1.2", 8)]),
+        ("Workflow", "{templates: [{name: a, container: {image: x}}, {name: b, resource: {action: create,"
+         " manifest: \"{apiVersion: batch/v1, kind: Job, spec: {template: {spec: {containers: [{name: c,"
+         " image: y, resources: {limits: {nvidia.com/gpu: 4}}}]}}}}\"}}]}", [("a", "x", 0), ("b", "y", 4)]),
         ("LeaderWorkerSet", "{leaderWorkerTemplate: {workerTemplate: {spec: {containers: [{image: x}]}}}}",
          [("workerTemplate", "x", 0)]),
     ],
@@ -481,6 +489,14 @@ def test_templates_of_argo(
             "{templates: [{name: a, steps: [[{name: x, templateRef: {name: t, clusterScope: true}}]]}]}",
             "its pods stand in ClusterWorkflowTemplate t",
         ),
+        (
+            "PipelineRun", "{pipelineRef: {resolver: git, params: [{name: url, value: u}]}}",
+            "its pods stand in a Pipeline that the resolver git gets: give",
+        ),
+        (
+            "PipelineRun", "{pipelineSpec: {tasks: [{taskRef: {name: a}}, {taskRef: {name: b}}]}}",
+            "its pods stand in Task a, Task b: give that file",
+        ),
         ("InferenceService", "{predictor: {model: {}}}", "what its pods run does not stand in the file"),
         (
             "VirtualMachineInstance",
@@ -507,6 +523,81 @@ def test_pods_that_do_not_stand_in_the_file(
         "pod/new",
         "  from 1 ended pod with the same image; one says nothing of how it varies",
     ]
+
+
+STEP = "{name: s, image: x, computeResources: {limits: {nvidia.com/gpu: %s}}}"
+
+
+def test_a_run_has_the_pods_of_all_that_it_refers_to(tmp_path: Path) -> None:
+    """A PipelineRun refers to a Pipeline, and that one to each Task; what else stands in it counts, too."""
+    text = "---\n".join(
+        [
+            of_kind("PipelineRun", "{pipelineRef: {name: x}}"),
+            of_kind(
+                "Pipeline",
+                "{tasks: [{name: a, taskRef: {name: one, kind: task}}, {name: b, taskRef: {name: two}},"
+                f" {{name: c, taskSpec: {{steps: [{STEP % 1}]}}}}], finally: [{{taskRef: {{name: one}}}}]}}",
+            ),
+            of_kind("Task", f"{{steps: [{STEP % 2}]}}").replace(
+                "metadata: {name: x}", "metadata: {name: one}"
+            ),
+            of_kind("Task", f"{{steps: [{STEP % 4}]}}").replace(
+                "metadata: {name: x}", "metadata: {name: two}"
+            ),
+        ]
+    )
+    assert [(pod.role, pod.gpus) for pod in asked(text, tmp_path)] == [
+        ("taskSpec", 1),
+        ("one", 2),
+        ("two", 4),
+    ]
+
+
+def test_what_a_template_makes_may_be_filled_in_later(tmp_path: Path) -> None:
+    """Its text is no YAML before that; an amount that is filled in is not known, and nothing is refused."""
+    manifest = """apiVersion: kubeflow.org/v1
+            kind: PyTorchJob
+            metadata: {generateName: x-}
+            spec:
+              pytorchReplicaSpecs:
+                Worker:
+                  replicas: {{inputs.parameters.workers}}
+                  template:
+                    spec:
+                      containers:
+                      - name: c
+                        image: {{workflow.parameters.image}}
+                        resources:
+                          limits:
+                            nvidia.com/gpu: {{inputs.parameters.gpus}}
+"""
+    text = (
+        "apiVersion: argoproj.io/v1alpha1\nkind: Workflow\nmetadata: {name: w}\nspec:\n  templates:\n"
+        f"  - name: train\n    resource:\n      action: create\n      manifest: |\n            {manifest}"
+    )
+    (pod,) = asked(text, tmp_path)
+    assert (pod.role, pod.gpus, pod.refused) == ("Worker", None, ())
+
+
+def test_a_template_that_makes_runs_of_itself(tmp_path: Path) -> None:
+    manifest = "{apiVersion: argoproj.io/v1alpha1, kind: Workflow, spec: {workflowTemplateRef: {name: x}}}"
+    made = f'{{name: again, resource: {{action: create, manifest: "{manifest}"}}}}'
+    text = "---\n".join(
+        [
+            of_kind("WorkflowTemplate", f"{{templates: [{{name: a, container: {{image: i}}}}, {made}]}}"),
+            of_kind("Workflow", "{workflowTemplateRef: {name: x}}"),
+        ]
+    )
+    assert [(pod.role, pod.gpus) for pod in asked(text, tmp_path)] == [("a", 0)]
+
+
+def test_a_part_whose_pods_the_controller_makes_is_said(tmp_path: Path) -> None:
+    spec = "{predictor: {tensorflow: {storageUri: s}}, transformer: {containers: [{name: t, image: x}]}}"
+    (tmp_path / "job.yaml").write_text(of_kind("InferenceService", spec))
+    (document,) = read_documents([str(tmp_path / "job.yaml")])
+    answer = pods_of(document, "ml")
+    assert [pod.role for pod in answer.pods] == ["transformer"]
+    assert "no prediction of its predictor" in (answer.missing or "")
 
 
 WORKSPACE = (

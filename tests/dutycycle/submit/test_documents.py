@@ -83,6 +83,8 @@ def test_a_name_is_made_of_generate_name(tmp_path: Path) -> None:
         ("LLMInferenceServiceConfig", "{template: {containers: [{image: x}]}}", False),
         ("InferenceService", "{predictor: {model: {modelFormat: {name: onnx}}}}", True),
         ("Mine", "{worker: {image: x}}", True),
+        ("NIMService", "{image: {repository: x, tag: 1}}", True),
+        ("HelmRelease", "{values: {image: {repository: x}, worker: {image: x}}}", False),
         ("ServiceMonitor", "{selector: {}}", False),
     ],
 )

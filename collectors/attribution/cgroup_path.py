@@ -85,7 +85,8 @@ def parse_cgroup_path(path: str) -> CgroupId | None:
     """Tell who the cgroup at ``path`` is; None for the root, which is the host, and for what is no path.
 
     Of nested pods the deepest counts, and of nested containers the deepest, except that inside a pod it
-    is the container that the kubelet made: the one that the pod's status names.
+    is the container that the kubelet made: the one that the pod's status names. A container that makes its
+    own path anew inside of itself, as a container manager in it may, stays the outer one, which is all of it.
     """
     if not path.startswith("/"):
         return None
@@ -116,28 +117,35 @@ def _join(directories: list[str], depth: int) -> str:
 
 
 def _pod(parts: list[_PathPart], directories: list[str]) -> CgroupId | None:
-    for index in reversed(range(len(parts))):
-        match = _POD_DIR.fullmatch(parts[index].name) or _POD_SLICE.fullmatch(parts[index].name)
-        if match is None:
-            continue
-        uid = match["uid"].replace("_", "-")
-        container, depth = None, parts[index].depth
-        inner = _IN_POD.fullmatch(parts[index + 1].name) if index + 1 < len(parts) else None
-        if inner is not None and not _is_monitor(inner["runtime"]):
-            container, depth = inner["id"], parts[index + 1].depth
-        parent = parts[index - 1].name if index else ""
-        qos: str | None
-        if match.re is _POD_SLICE:
-            qos = match["qos"] or "guaranteed"
-        elif parent in ("burstable", "besteffort"):
-            qos = parent
-        else:
-            qos = "guaranteed" if parent.endswith("kubepods") else None
-        return CgroupId(
-            kind=CgroupKind.POD, path=_join(directories, depth), pod_uid=uid, container_id=container,
-            name=container[:12] if container else uid, qos=qos,
-        )  # fmt: skip
-    return None
+    matches = {
+        index: match for index, part in enumerate(parts)
+        if (match := _POD_DIR.fullmatch(part.name) or _POD_SLICE.fullmatch(part.name)) is not None
+    }  # fmt: skip
+    if not matches:
+        return None
+    uid = matches[max(matches)]["uid"].replace("_", "-")
+    same = [index for index, match in matches.items() if match["uid"].replace("_", "-") == uid]
+    inner = {
+        index: inner for index in same if index + 1 < len(parts)
+        and (inner := _IN_POD.fullmatch(parts[index + 1].name)) is not None
+        and not _is_monitor(inner["runtime"])
+    }  # fmt: skip
+    index = min(inner, default=same[-1])
+    match, depth, container = matches[index], parts[index].depth, None
+    if index in inner:
+        container, depth = inner[index]["id"], parts[index + 1].depth
+    parent = parts[index - 1].name if index else ""
+    qos: str | None
+    if match.re is _POD_SLICE:
+        qos = match["qos"] or "guaranteed"
+    elif parent in ("burstable", "besteffort"):
+        qos = parent
+    else:
+        qos = "guaranteed" if parent.endswith("kubepods") else None
+    return CgroupId(
+        kind=CgroupKind.POD, path=_join(directories, depth), pod_uid=uid, container_id=container,
+        name=container[:12] if container else uid, qos=qos,
+    )  # fmt: skip
 
 
 def _is_monitor(runtime: str | None) -> bool:

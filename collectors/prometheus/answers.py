@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
 
-from collectors.prometheus.containers import container_part, without_pod_sums
+from collectors.prometheus.containers import container_part, of_containers_once
 from collectors.prometheus.dcgm.devices import GpuReader, explain, explain_nameless
 from collectors.prometheus.dcgm.fields import Vocabulary
 from collectors.prometheus.dcgm.merge import merge_exporters
@@ -108,7 +108,7 @@ class AnswerReader:
             if what in apart:
                 apart[what] = without_second_scrapes(apart[what], self._key_of(part_of))
         if "containers" in apart:
-            apart["containers"] = without_pod_sums(apart["containers"])
+            apart["containers"] = of_containers_once(apart["containers"])
         return {what: series for what, series in apart.items() if what in answers}
 
     def _key_of(self, part_of: Callable[[SeriesLabels], Hashable]) -> Callable[[SeriesLabels], Hashable]:

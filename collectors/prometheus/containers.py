@@ -4,6 +4,7 @@ import re
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 
+from collectors.attribution.cgroup_path import parse_cgroup_path
 from collectors.prometheus.identity.labels import workload_of
 from collectors.prometheus.identity.pods import PodIndex, PodRef
 from collectors.prometheus.series import NewSample, ScrapedSeries, SeriesLabels
@@ -35,24 +36,32 @@ def container_part(labels: SeriesLabels) -> Hashable:
     return who, labels.get("cpu", "total"), labels.get("device"), labels.get("interface")
 
 
-def without_pod_sums(series: Sequence[ScrapedSeries]) -> list[ScrapedSeries]:
-    """Return series without those of a pod's own cgroup, which adds up its containers, where these have some.
+def of_containers_once(series: Sequence[ScrapedSeries]) -> list[ScrapedSeries]:
+    """Return series without those that a container's or a pod's other ones count already.
 
-    Some runtimes have series of pods alone (a kubelet with cri-dockerd).
+    A pod's own cgroup adds up its containers, where these have series: some runtimes have series of pods
+    alone (a kubelet with cri-dockerd). Cgroups inside a container are a part of it, where it has some itself.
     """
+    own = {(scraped.labels.get("__name__"), path) for scraped in series if (path := scraped.labels.get("id"))}
     by_container = {
         (scraped.labels.get("__name__"), who.namespace, who.pod)
         for scraped in series
         if (who := workload_of(scraped.labels)) is not None and who.container
     }
-    return [
-        scraped
-        for scraped in series
-        if (who := workload_of(scraped.labels)) is None
-        or who.container
-        or scraped.labels.get("__name__") in (RECEIVED, SENT)
-        or (scraped.labels.get("__name__"), who.namespace, who.pod) not in by_container
-    ]
+    kept = []
+    for scraped in series:
+        name, who, path = (
+            scraped.labels.get("__name__"),
+            workload_of(scraped.labels),
+            scraped.labels.get("id"),
+        )
+        group = parse_cgroup_path(path) if path else None
+        if group is not None and group.container_id and group.path != path and (name, group.path) in own:
+            continue
+        is_sum = who is not None and not who.container and (name, who.namespace, who.pod) in by_container
+        if not is_sum or name in (RECEIVED, SENT):
+            kept.append(scraped)
+    return kept
 
 
 def pod_cgroups(samples: Iterable[NewSample], pod_index: PodIndex) -> Iterator[PodCgroup]:

@@ -45,6 +45,10 @@ POD_TABLE = [
     (f"/kubepods/pod{HASH}/{B}/kubelet/kubepods/besteffort/pod{UID}/{A}", UID, A, "besteffort"),
     # Docker inside a pod: the container that the kubelet made
     (f"/kubepods/pod{UID}/{A}/docker/{B}", UID, A, "guaranteed"),
+    # a container whose own manager makes its path anew inside of it: the outer one
+    (f"/kubepods/pod{UID}/{A}/kubepods/pod{UID}/{A}", UID, A, "guaranteed"),
+    (f"/kubepods/pod{UID}/{A}/kubepods/pod{UID}", UID, A, "guaranteed"),
+    (f"/kubepods/pod{UID}/kubepods-pod{DASHED}.slice:cri-containerd:{A}", UID, A, "guaranteed"),
     # seen from a cgroup namespace: the names above are hidden
     (f"/../../pod{UID}/{A}", UID, A, None),
     (f"/../../../burstable/pod{UID}/{A}", UID, A, "burstable"),
@@ -61,6 +65,13 @@ def test_pods(path: str, uid: str, container: str | None, qos: str | None) -> No
     assert (found.kind, found.pod_uid, found.container_id, found.qos) == (POD, uid, container, qos)
     assert found.namespace is None
     assert found.name == (container[:12] if container else uid)
+
+
+def test_a_container_that_has_its_own_path_inside_is_all_of_it() -> None:
+    outer = f"/kubepods/pod{UID}/{A}"
+    found = parse_cgroup_path(f"{outer}/kubepods/pod{UID}/{A}")
+    assert found is not None
+    assert found.path == outer
 
 
 CONTAINER_TABLE = [

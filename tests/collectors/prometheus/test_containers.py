@@ -194,3 +194,13 @@ def test_what_a_pod_s_cgroup_adds_up_is_not_added_again() -> None:
     assert both == [inside]
     (pod,) = pod_cgroups(both, PodIndex())
     assert [one.cpu_util_pct for one in pod.containers] == [150]
+
+
+def test_what_is_inside_of_a_container_is_not_added_again() -> None:
+    """Its own cgroup counts it; where that has no series, those inside of it tell."""
+    inside = {**IN_POD, "id": f"{IN_POD['id']}/container"}
+    both = read(sample(CPU, 7, 1.5, **IN_POD, cpu="total"), sample(CPU, 7, 1.4, **inside, cpu="total"))
+    (pod,) = pod_cgroups(both, PodIndex())
+    assert [container.cpu_util_pct for container in pod.containers] == [150]
+    (pod,) = pod_cgroups(read(sample(CPU, 7, 1.4, **inside, cpu="total")), PodIndex())
+    assert [container.cpu_util_pct for container in pod.containers] == [140]

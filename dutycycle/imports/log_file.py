@@ -83,6 +83,13 @@ _BINARY = (
 _CONTROL = bytes(range(1, 7)) + bytes(range(14, 27)) + bytes(range(28, 32)) + b"\x7f"
 """What no text has, also none that a terminal wrote; NULs stand where a crash lost text."""
 _MOST_CONTROL = 0.02
+_IS_A_PROFILE = re.compile(
+    rb'(?:\xef\xbb\xbf)?\s*(?:\{.*"traceEvents"|\[\s*\{[^{}]*"ph": *"[A-Za-z]"'
+    rb'|\{\s*"schemaVersion": *\d+,\s*"'
+    rb'(?:deviceProperties|distributedInfo|record_shapes|with_\w+|cu\w+_version)")',
+    re.DOTALL,
+).match
+"""As PyTorch and other programs begin a trace for Chrome: an object, or the events alone."""
 _OTHER_FORMATS = (
     (re.compile(r"PK\x03\x04").match, "is a zip archive, or a workbook: unpack it, or save it as CSV"),
     (re.compile(r"<(\?xml|!DOCTYPE|nvidia_smi_log|html)").match, f"is XML, as of nvidia-smi -q -x: {_SMI}"),
@@ -92,11 +99,8 @@ _OTHER_FORMATS = (
     (re.compile(r'\{"status": ?"(?:success|error)"|\{"(?:data": ?\{")?resultType"'
                 r'|\[?\{"metric": ?\{.*\}, ?"values?": ?\[').match,
      "is an answer of Prometheus: see dutycycle record --from-prometheus"),
-    (re.compile(r'\{.*"traceEvents"').match, "is a profile: dutycycle profile FILE"),
     (re.compile(r"# (HELP|TYPE) |[A-Za-z_:][\w:]*\{(?:\w+=\"[^\"]*\",? ?)+\} [-+\dNI]").match,
      "is a page of a Prometheus exporter: see dutycycle record --from-prometheus"),
-    (re.compile(r"\S+ +[A-Z][a-z]{2} +[A-Z][a-z]{2} +\d+ [\d:]{8} \d{4} +\d+\.[\d.]+$").match,
-     f"is text of gpustat: {_SMI}"),
     (re.compile(r"[\w.-]+(?:,[\w.-]+=[^ ,]+)+ [\w.-]+=\S+ \d{10,19}$").match,
      "is line protocol of InfluxDB: write its values as CSV with a heading, a column each"),
     (re.compile(r"Time,[-\d]+ ?[\d:.]*,Watts,").match,
@@ -222,6 +226,8 @@ class LogFile:
         for matches, sentence in _OTHER_FORMATS:
             if matches(line):
                 raise DutycycleError(f"{self.path} {sentence}")
+        if _IS_A_PROFILE(head):
+            raise DutycycleError(f"{self.path} is a profile: dutycycle profile FILE")
         controls = len(head) - len(head.translate(None, _CONTROL))
         if not encoding.startswith(("utf-16", "utf-32")) and controls > _MOST_CONTROL * len(head):
             raise DutycycleError(f"{self.path} is no text: unpack it, or write its values as CSV")

@@ -122,7 +122,7 @@ class _Import:
                 rows = _read_whole(line, reader)
                 for row in rows:
                     self.samples.add(row.node if row.node and self._own_nodes else node, row)
-                    measured = measured or bool(row.fields.keys() - _IDENTITY)
+                    measured = measured or _has_figures(row)
             except ValueError as error:
                 reason = f"{file}:{number}: {error}"
                 self._say_wrong(reason)
@@ -209,6 +209,14 @@ class _Import:
                 trace.write(record)
                 written[record.topic.removeprefix(self._prefix)] += 1
         return {topic: written[topic] for topic in TICK_TOPICS if topic in written}
+
+
+def _has_figures(row: Row) -> bool:
+    """Tell whether a row says more than which GPU, and which processes, there are."""
+    processes = row.fields.get("processes", ())
+    return bool(row.fields.keys() - _IDENTITY - {"processes"}) or any(
+        process.keys() - {"pid", "name"} for process in processes
+    )
 
 
 def _why_nothing(notes: Notes) -> str:

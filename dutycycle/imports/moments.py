@@ -55,6 +55,18 @@ _SPAN = re.compile(
     r"(?:(?P<days>\d+)(?:-| days?,? ))?(?:(?P<hours>\d+):)?(?P<minutes>\d+):(?P<seconds>\d\d(?:\.\d+)?)"
 ).fullmatch
 """A time that has passed, as Python, pandas and ``ps`` write it."""
+_LONGEST_ALONE = 60
+_ALONE = re.compile(
+    r"[\s=#*<>\[(-]*(?:(?:time ?stamp|date ?time|time|date) *[:=] *)?(?P<moment>"
+    r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? [^,;\t|]*\d\d:\d\d:\d\d[^,;\t|=*#\])-]*"
+    r"|\d{4}[-/.]\d{1,2}[-/.]\d{1,2}[T _]\d{1,2}:\d\d(?::\d\d(?:\.\d+)?)?"
+    r"(?: ?(?:Z|[A-Z]{3,5}|[-+]\d\d:?\d\d))?"
+    r"|\d{1,2}[-/.]\d{1,2}[-/.]\d{4},? \d{1,2}:\d\d(?::\d\d(?:\.\d+)?)?(?: ?[AP]M)?"
+    r")[\s=#*<>\])-]*",
+    re.IGNORECASE,
+).fullmatch
+_CLOCK_ALONE = re.compile(r"\d\d:\d\d:\d\d(?:\.\d+)?").fullmatch
+"""As ``date +%T`` writes it: with a word before it, it may be a time that has passed."""
 ELAPSED, EPOCH = "elapsed", "epoch"
 """What stands for the unit of a column of times whose name says that they are since the log began, or that
 they are since 1970, if they are no numbers of a training's epochs."""
@@ -274,6 +286,18 @@ class Clock:
             return first
         steps = [choice.timestamp() - last.timestamp() for choice in (first, second)]
         return second if abs(steps[1] - least) < abs(steps[0] - least) else first
+
+
+def find_moment(line: str) -> str | None:
+    """Give the moment that is all of a line, as a shell's ``date`` writes it above what it is of; None for
+    other lines."""
+    if len(line) > _LONGEST_ALONE or line.count(",") > 1:
+        return None
+    text = line.strip()
+    match = _ALONE(text)
+    if match is not None:
+        return match["moment"].strip().replace("_", " ")
+    return text if _CLOCK_ALONE(text) else None
 
 
 def is_since_1970(text: str) -> bool:

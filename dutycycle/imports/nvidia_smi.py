@@ -17,15 +17,17 @@ from dataclasses import replace
 from typing import Any
 
 from dutycycle.imports.dmon import SmiDmonReader
+from dutycycle.imports.gpustat import GpustatReader, is_gpustat
 from dutycycle.imports.log_file import LogFile
-from dutycycle.imports.moments import Clock, Ticks
-from dutycycle.imports.quantities import Column, Row, is_measured, read_cells, read_uuid, read_words
+from dutycycle.imports.moments import Clock, Ticks, find_moment
+from dutycycle.imports.quantities import Column, Reader, Row, is_measured, read_cells, read_uuid, read_words
 from dutycycle.imports.smi_query import SmiQueryReader, is_query
 from dutycycle.imports.table import json_log
 from dutycycle.imports.table.csv_log import CsvReader
 from dutycycle.imports.table.heading import ColumnChoice, WholeLog
 from dutycycle.imports.table.sniffer import Sniffer
 from dutycycle.imports.table.spellings import DecimalMark
+from dutycycle.imports.tegrastats import TegrastatsReader, is_tegrastats
 
 _DMON = re.compile(
     r"# *(?:Date[ ,]+)?(?:Time[ ,]+)?gpu[ ,].*\b(?:pwr|sm|mem|enc|mclk|fb|rxpci|pviol|sbecc|gract|pid)\b"
@@ -92,30 +94,51 @@ class SmiReader:
         self._csv, self._table = CsvReader(clock, ticks, choice, whole), TableReader(clock, ticks)
         self._dmon = SmiDmonReader(clock, ticks)
         self._query = SmiQueryReader(clock)
-        self._current: CsvReader | TableReader | SmiDmonReader | SmiQueryReader = self._csv
+        self._gpustat, self._tegrastats = GpustatReader(clock, ticks), TegrastatsReader(clock, ticks)
+        self._current: Reader = self._csv
 
     def read_rows(self, line: str) -> list[Row]:
         """Give the rows of a line. Raises ``ValueError``."""
         text = line.strip()
         if _FAILURE(text):
             raise ValueError(f"is a failure of nvidia-smi, and no measurement: {text!r}")
+        if (_DATE(text) is not None or find_moment(text) is not None) and not is_query(text):
+            return self._begin_moment(text)
         if text:
-            is_table = text.startswith(("+-", "|", "+=")) or _DATE(text) is not None
-            if is_table:
-                self._current = self._table
-            elif is_query(text):
-                self._current = self._query
-            elif self._current is self._query:
-                pass  # a name of its tree may be the heading of another log
-            elif _DMON(text) or (self._current is self._dmon and text.startswith("#")):
-                self._current = self._dmon
-            elif self._csv.is_heading(line):
-                self._current = self._csv
-            elif _DCGMI(text):
-                raise ValueError("is the heading of dcgmi dmon: the format dcgm-dmon reads it")
-            elif self._current is self._table:
-                raise ValueError("is no part of a table of nvidia-smi")
+            self._current = self._choose(line, text)
         return self._current.read_rows(line)
+
+    def _choose(self, line: str, text: str) -> Reader:
+        """Return what reads a line. Raises ``ValueError`` where nothing does."""
+        if text.startswith(("+-", "|", "+=")):
+            return self._table
+        if is_query(text):
+            return self._query
+        if self._current is self._query:
+            return self._query  # a name of its tree may be the heading of another log
+        if is_gpustat(text):
+            return self._gpustat
+        if is_tegrastats(text):
+            return self._tegrastats
+        if _DMON(text) or (self._current is self._dmon and text.startswith("#")):
+            return self._dmon
+        if self._csv.is_heading(line):
+            return self._csv
+        if _DCGMI(text):
+            raise ValueError("is the heading of dcgmi dmon: the format dcgm-dmon reads it")
+        if self._current is self._table:
+            raise ValueError("is no part of a table of nvidia-smi")
+        return self._current
+
+    def _begin_moment(self, text: str) -> list[Row]:
+        """Take a time on a line of its own, of the table or the rows below it. Raises ``ValueError``."""
+        if (moment := find_moment(text)) is not None:
+            self._csv.begin_moment(moment)
+        if _DATE(text) is None:
+            return []
+        if not self._csv.has_heading:
+            self._current = self._table
+        return self._table.read_rows(text)
 
 
 class TableReader:

@@ -140,7 +140,7 @@ def _reader(args: argparse.Namespace) -> "Callable[[LogFile], Reader] | None":
 
     def make_reader(log: "LogFile") -> "Reader":
         mark = DecimalMark({"point": ".", "comma": ","}.get(args.decimal))
-        whole = look_through(log, Sniffer(choice, mark, has_start=start_ms is not None), mark)
+        whole = look_through(log, Sniffer(choice, mark), mark)
         if log.is_json:
             return JsonReader(CsvReader(*clock_and_ticks(), choice, whole), whole.names)
         return SmiReader(*clock_and_ticks(), choice, whole)

@@ -93,13 +93,32 @@ def _recur(names: Sequence[str]) -> bool:
     return len(set(names[::2])) == 1 and 2 * len(set(pairs)) <= len(pairs)
 
 
+@dataclass
+class _TimeAbove:
+    """Holds a time that stands on a line of its own, and which GPUs and processes had a row below it."""
+
+    text: str
+    _subjects: set[Hashable] = field(default_factory=set)
+
+    def take(self, subject: Hashable) -> None:
+        """Take a row. Raises ``ValueError`` for one that was written later: a loop writes all of its rows
+        below the time at which it began."""
+        if subject in self._subjects:
+            raise ValueError(
+                f"a GPU comes again below one time, {self.text}, so when is not known: have each row written "
+                "with its time, or take the lines of times out and give --start and --interval"
+            )
+        self._subjects.add(subject)
+
+
 class CsvReader:
     """Reads lines with commas, semicolons, tabs, bars or spaces under a heading, which may come again.
 
     Full-width digits, signs and commas are as the others.
     Columns that no spelling knows, or with a unit that their quantity does not have, are left out and noted.
     A name with a number, ``gpu0_util``, is of that GPU: one line then has several rows. Without a column of
-    time the times are those of ``ticks``. ``whole``: as ``look_through`` has found it.
+    time it is that which stands above a row on a line of its own, else those of ``ticks``. ``whole``: as
+    ``look_through`` has found it.
     """
 
     def __init__(
@@ -110,12 +129,13 @@ class CsvReader:
         self._clock, self._ticks = clock, ticks
         whole = whole or WholeLog()
         self._headings = HeadingReader(self.notes, choice, whole, has_start=ticks.has_start)
-        self._decimal = whole.decimal
+        self._decimal, self._has_moments = whole.decimal, whole.has_moments
         if self._decimal.remark:
             self.notes.remarks[self._decimal.remark] = None
         self._held = HeldShares()
         self._apart = _RowsApart()
         self._heading: Heading | None = None
+        self._above: _TimeAbove | None = None
         if choice and choice.heading is not None:
             self.read_heading(split_cells(choice.heading, ","))
 
@@ -140,6 +160,16 @@ class CsvReader:
     def is_heading(self, line: str) -> bool:
         """Tell whether lines of values may follow."""
         return self._headings.find(with_usual_widths(line), self._heading)[0] is not None
+
+    @property
+    def has_heading(self) -> bool:
+        """Tell whether rows of values can be read."""
+        return self._heading is not None
+
+    def begin_moment(self, text: str) -> None:
+        """Take a time that stands above rows, on a line of its own."""
+        if self._has_moments:
+            self._above = _TimeAbove(text)
 
     def read_heading(self, names: Sequence[str], delimiter: str = ",") -> None:
         """Take the names of the columns of what follows, which cannot be read if they are wrong.
@@ -175,14 +205,7 @@ class CsvReader:
         for (gpu, _, column), value in zip(heading.figures, read_cells(known, self.notes), strict=True):
             fields_of_gpus[gpu][column.field] = value
         shared = fields_of_gpus.pop(None, {})
-        day = shared.pop("date", None)
-        if "time" in heading.shared:
-            position, column = heading.shared["time"]
-            text = cells[position] if day is None else f"{day} {cells[position]}"
-            subject = tuple(shared.get(name) for name in _IDENTITY)
-            ts_ms = self._clock.read_ms(text, column.unit, subject)
-        else:
-            ts_ms = self._ticks.next_ms(shared.get("uuid", shared.get("index")))
+        ts_ms = self._read_time(heading, cells, shared, is_of_gpus=bool(fields_of_gpus))
         machine, node = shared.pop("node", None), None
         if machine is not None:
             # Such as ``10.0.0.1:9400`` or ``Server 1``.
@@ -213,6 +236,25 @@ class CsvReader:
                 if share is not None:
                     row[HELD_COUNTERS[name]] = share
         return [Row(ts_ms, row, node) for row in rows]
+
+    def _read_time(
+        self, heading: Heading, cells: Sequence[str], shared: dict[str, Any], *, is_of_gpus: bool
+    ) -> int:
+        """Give the milliseconds of a row, from its ``shared`` fields; the day is taken from them.
+
+        ``is_of_gpus``: its columns name the GPUs. Raises ``ValueError``.
+        """
+        day = shared.pop("date", None)
+        subject = tuple(shared.get(name) for name in _IDENTITY)
+        if "time" in heading.shared:
+            position, column = heading.shared["time"]
+            text = cells[position] if day is None else f"{day} {cells[position]}"
+            return self._clock.read_ms(text, column.unit, subject)
+        if self._above is None:
+            return self._ticks.next_ms(shared.get("uuid", shared.get("index")))
+        if is_of_gpus or subject != (None,) * len(subject):
+            self._above.take(subject)
+        return self._clock.read_ms(self._above.text)
 
 
 def _check_identity(heading: Heading, fields: Mapping[str, object], cells: Sequence[str]) -> None:

@@ -32,6 +32,7 @@ _LONGEST_NAME = 60
 _OF_NO_GPU = 100
 """Beside ``gpu_usage``, ``usage`` is of something else."""
 _NO_FIGURES = frozenset({"time", "date", "node", "uuid", "index", "model", "pid", "process_name"})
+_SUBJECTS = frozenset({"index", "uuid", "pid"})
 _PARTS_OF_MEMORY = {
     "mem_used_pct": "a share of", "mem_free_bytes": "a part of", "mem_reserved_bytes": "a part of",
 }  # fmt: skip
@@ -83,7 +84,8 @@ class WholeLog:
     ``shares``: columns of percentages that are shares of 1. ``of_memory``: columns such as ``mem_util`` that
     are the memory in use, as the amounts beside them tell. ``loads``: columns ``GPU`` that are the
     utilization, with their unit. ``epochs``: columns that are times since 1970, and no epochs of a
-    training. ``names``: of the values of a log of JSON.
+    training. ``names``: of the values of a log of JSON. ``has_moments``: lines that are a time and no more
+    stand above the rows of that time.
     """
 
     decimal: DecimalMark = field(default_factory=DecimalMark)
@@ -92,6 +94,7 @@ class WholeLog:
     loads: Mapping[str, str] = field(default_factory=dict)
     epochs: Set[str] = frozenset()
     names: Mapping[str, None] = field(default_factory=dict)
+    has_moments: bool = False
 
 
 @dataclass(frozen=True)
@@ -153,6 +156,11 @@ class Heading:
         return column
 
     @cached_property
+    def tells_subject(self) -> bool:
+        """Return whether rows say which GPU, or process, they are of."""
+        return self.columns.keys() != {None} or not _SUBJECTS.isdisjoint(self.shared)
+
+    @cached_property
     def shares_of_memory(self) -> Sequence[Mapping[str, tuple[int, Column]]]:
         """Return the columns of each GPU with one such as ``mem_util``, which may be the memory in use."""
         return [
@@ -203,7 +211,7 @@ class HeadingReader:
     def __init__(
         self, notes: Notes, choice: ColumnChoice | None, whole: WholeLog, *, has_start: bool
     ) -> None:
-        self._notes, self._whole, self._has_start = notes, whole, has_start
+        self._notes, self._whole, self._has_start = notes, whole, has_start or whole.has_moments
         self._names = choice.names if choice else ()
 
     def find(self, line: str, before: Heading | None) -> tuple[list[str] | None, str]:

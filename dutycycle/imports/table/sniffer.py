@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dutycycle.imports.moments import is_since_1970
+from dutycycle.imports.moments import find_moment, is_since_1970
 from dutycycle.imports.quantities import Column, Notes, is_measured
 from dutycycle.imports.table.heading import (
     ColumnChoice,
@@ -17,6 +17,8 @@ from dutycycle.imports.table.heading import (
 from dutycycle.imports.table.spellings import DecimalMark
 
 _ROUNDED_PCT, _SOME_MEMORY = 0.51, 0.02
+_MOST_GPUS = 20
+"""A machine has fewer: more rows below one time were written later, by a loop."""
 _MOST_INDEX = 63
 """No machine has GPUs of larger numbers."""
 
@@ -80,13 +82,15 @@ class _Load:
 class Sniffer:
     """Takes the lines of a table, of which wrong ones tell nothing: whoever reads the values names them.
 
-    ``decimal``: the mark before decimals, as it was given; the amounts tell it else. ``has_start``: without a
-    column of time the log's times are known.
+    ``decimal``: the mark before decimals, as it was given; the amounts tell it else.
     """
 
-    def __init__(self, choice: ColumnChoice | None, decimal: DecimalMark, *, has_start: bool) -> None:
+    def __init__(self, choice: ColumnChoice | None, decimal: DecimalMark) -> None:
         self._notes = Notes()
-        self._headings = HeadingReader(self._notes, choice, WholeLog(), has_start=has_start)
+        # Whether the log's times are known is not known yet, and not needed for what its amounts tell.
+        self._headings = HeadingReader(self._notes, choice, WholeLog(), has_start=True)
+        self._has_moments = self._is_loop = False
+        self._rows_below = 0
         self._decimal = decimal
         self._heading: Heading | None = None
         self._memory_shares: defaultdict[str, _MemoryShare] = defaultdict(_MemoryShare)
@@ -103,6 +107,12 @@ class Sniffer:
     def take_line(self, line: str) -> None:
         """Take a line of a text."""
         heading = self._heading
+        if find_moment(line) is not None:
+            self._has_moments, self._rows_below = True, 0
+            return
+        if heading is not None and not heading.tells_subject and not line[:1].isalpha():
+            self._rows_below += 1
+            self._is_loop = self._is_loop or self._rows_below > _MOST_GPUS
         is_plain = (
             heading is not None and heading.delimiter == ","
             and line[:1].isdigit() and line.isascii() and '"' not in line
@@ -158,7 +168,10 @@ class Sniffer:
             name for name, share in self._memory_shares.items() if share.is_seen and not share.differs
         }
         loads = {name: unit for name, load in self._loads.items() if (unit := load.unit) is not None}
-        return WholeLog(self._decimal, self._notes.shares_of_one(), of_memory, loads, self._epochs)
+        return WholeLog(
+            self._decimal, self._notes.shares_of_one(), of_memory, loads, self._epochs,
+            has_moments=self._has_moments and not self._is_loop,
+        )  # fmt: skip
 
 
 def _read_or_none(column: Column, cell: str) -> float | None:

@@ -732,6 +732,75 @@ def test_what_cannot_be_imported(
     assert not Path("t.jsonl").exists()
 
 
+LOOP = "utilization.gpu [%], memory.used [MiB]"
+
+
+@pytest.mark.parametrize(
+    ("lines", "options", "figures"),
+    [
+        (  # date; nvidia-smi --query-gpu=… --format=csv, of two GPUs, from cron
+            [line for minute in range(3) for line in
+             (f"Fri Nov 20 10:0{minute}:00 UTC 2026", LOOP, f"{minute} %, 7 MiB", "50 %, 9 MiB")],
+            (),
+            [(60_000 * at, f"gpu-{gpu}", util) for at in range(3) for gpu, util in ((0, at), (1, 50))],
+        ),
+        (  # noheader, the heading once
+            [LOOP, *(line for second in (0, 2) for line in
+                     (f"=== 2026-11-20 10:00:0{second} ===", f"{second} %, 7 MiB"))],
+            (),
+            [(0, "gpu-0", 0), (2000, "gpu-0", 2)],
+        ),
+        (
+            ["10:00:05", "3, 7", "[2026-11-20 10:00:07]", "4, 7"],
+            ("--start", START.isoformat(), "--columns", "utilization.gpu,memory.used"),
+            [(5000, "gpu-0", 3), (7000, "gpu-0", 4)],
+        ),
+        (  # a row's own time is its time
+            ["timestamp, index, util", "Time: 2026-11-20 12:00:00", "2026-11-20 10:00:01, 0, 6"],
+            (),
+            [(1000, "gpu-0", 6)],
+        ),
+    ],
+)  # fmt: skip
+def test_a_time_on_a_line_of_its_own_is_that_of_the_rows_below(
+    lines: list[str], options: tuple[str, ...], figures: list[tuple[int, str, int]], tmp_path: Path
+) -> None:
+    rows = rows_of(imported(tmp_path, lines, *options))
+    assert [(row["at_ms"], row["uuid"], row["gpu_util_pct"]) for row in rows] == figures
+
+
+def test_a_row_that_a_loop_wrote_later_has_not_the_time_above_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = ["index, util", "Fri Nov 20 10:00:00 UTC 2026", "0, 5", "1, 6", "0, 7"]
+    assert {(row["at_ms"], row["gpu_util_pct"]) for row in rows_of(imported(tmp_path, lines))} == {
+        (0, 5),
+        (0, 6),
+    }
+    output = capsys.readouterr().err
+    assert "a GPU comes again below one time, Fri Nov 20 10:00:00 UTC 2026" in output
+    assert "left out: 1 wrong line\n" in output
+
+
+def test_below_one_time_are_no_more_rows_than_a_machine_has_gpus(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [LOOP, "Fri Nov 20 10:00:00 UTC 2026", *(f"{at} %, 7 MiB" for at in range(30))]
+    log = write(tmp_path / "a.csv", lines)
+    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "a.jsonl")]) == 1
+    assert "no column of time" in capsys.readouterr().err
+    rows = rows_of(imported(tmp_path, lines, "--start", START.isoformat(), "--interval", "2s"))
+    assert [(row["at_ms"], row["gpu_util_pct"]) for row in rows] == [(2000 * at, at) for at in range(30)]
+
+
+def test_processes_without_a_figure_are_no_measurement(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = write(tmp_path / "a.csv", ["timestamp,pid", *(f"17726184{at:02d},{at}" for at in range(3))])
+    assert main(["import", "nvidia-smi", log, "--out", str(tmp_path / "t.jsonl")]) == 1
+    assert "not one figure of a GPU in 3 lines" in capsys.readouterr().err
+
+
 def cells_of(cells: str, heading: str = SEMICOLONS) -> list[str]:
     """Give the lines of a log with three rows of these cells."""
     mark = ";" if ";" in heading else ","

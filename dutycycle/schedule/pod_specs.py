@@ -16,6 +16,8 @@ _TRAINER = "node"
 """How the runtimes of Kubeflow call the job, and its container, that a TrainJob's trainer runs in."""
 _STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
 _DYNAMO = "gpu", "gpuType", "custom"
+_CLAIMS = "draResources"
+"""How the resource claims of its pods are called in a NIMService."""
 _BESIDE = "sidecars", "initContainers"
 _DEFAULTS = "templateDefaults"
 """Of an Argo workflow: what its templates have where they do not say it."""
@@ -211,6 +213,8 @@ def _pod_of(part: Spec, around: _Around) -> tuple[Spec, Spec] | None:
         if around.patch:
             made_of["resources"] = _merge_resources(made_of.get("resources"), around.patch)
         pod = {"containers": [made_of, *around.sidecars]}
+        if part.get(_CLAIMS):
+            pod = {**pod, "resourceClaims": part[_CLAIMS]}
     elif isinstance(steps, list) and any(_object(step).keys() & {"image", "ref"} for step in steps):
         template, sidecars = _object(part.get("stepTemplate")), part.get("sidecars")
         containers = [_container_of_step(step, template) for step in steps]

@@ -45,7 +45,9 @@ def refused_amount(resource: str, text: Any, path: str) -> Iterator[str]:
     if text is None or _PLACEHOLDER in str(text):
         return
     amount = parse_quantity(text)
-    if amount is None:
+    if amount is None and str(text).startswith("$"):
+        yield f"{path}: {str(text)!r} is to be filled in: give what envsubst < FILE prints, with it set"
+    elif amount is None:
         yield f"{path}: {str(text)!r} is no quantity: write 500m, 2, 1Gi"
     elif amount < 0:
         yield f"{path}: {str(text)!r} is below 0"

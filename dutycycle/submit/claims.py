@@ -39,7 +39,8 @@ def claimed_gpus(spec: Part, namespace: str, documents: Sequence[ManifestDocumen
             ((kind, str(source[key])) for key, kind in _SOURCES.items() if source.get(key)), ("", "")
         )
         if not kind:
-            raise UnknownClaimError(f"its claim {entry.get('name')} names no {' or '.join(_SOURCES)}")
+            which = f"its claim {entry['name']}" if entry.get("name") else "one of its claims"
+            raise UnknownClaimError(f"{which} names no {' or '.join(_SOURCES)}")
         if kind == "ResourceClaim":
             if name in counted:
                 continue

@@ -17,11 +17,14 @@ _ENDLESS = re.compile(
     r"(?!(?:JobSet|MiniCluster)$)(?:(?:Cron|Scheduled)\w+"
     r"|\w*(?:Deployment(?:Config)?|Service|Server|Set|Controller|Cluster|CronJob)"
     r"|InferenceGraph|Notebook|Rollout|Sandbox|ScaledJob|SparkConnect|Tensorboard|Workspace"
-    r"|Model|ModelServing|PodClique|RoleBasedGroup|VLLMRuntime|VirtualMachine(?:Instance)?|\w+WorkerGroup)"
+    r"|Model|ModelServing|PodClique|RoleBasedGroup|VLLMRuntime|VirtualMachine(?:Instance)?|\w+WorkerGroup"
+    r"|Nemo(?:Customizer|Datastore|Entitystore|Evaluator|Guardrail)|NIMPipeline|ModelBooster|KVCache"
+    r"|\w+(?:Fleet|Failover)|postgresql)"
 )
 """Kinds whose pods are to run for ever, or that make new ones for ever. Such kinds are called alike."""
 _TEMPLATES = re.compile(
-    r"(?!VLLM)\w*(?:Template|Runtime)|(?:Cluster)?Task|Pipeline|StepAction|LLMInferenceServiceConfig"
+    r"(?!VLLM)\w*(?:Template|Runtime|StorageContainer)|(?:Cluster)?Task|Pipeline|StepAction"
+    r"|LLMInferenceServiceConfig"
 )
 """Kinds that say what containers pods have, and make none."""
 _MAKERS = re.compile(

@@ -343,6 +343,8 @@ def of_kind(kind: str, spec: str) -> str:
          [("mainContainer", "x", 2)]),
         ("NIMService", "{image: {repository: nim/x, tag: 1.2}, resources: {limits: {nvidia.com/gpu: 8}}}",
          [("", "nim/x:1.2", 8)]),
+        ("NIMService", "{image: {repository: nim/x}, draResources: [{claimCreationSpec: {devices: []}}]}",
+         [("", "nim/x", None)]),
         ("Workflow", "{templates: [{name: a, container: {image: x}}, {name: b, resource: {action: create,"
          " manifest: \"{apiVersion: batch/v1, kind: Job, spec: {template: {spec: {containers: [{name: c,"
          " image: y, resources: {limits: {nvidia.com/gpu: 4}}}]}}}}\"}}]}", [("a", "x", 0), ("b", "y", 4)]),
@@ -365,6 +367,7 @@ IN_POD = "spec.containers[0].resources.limits"
     ("kind", "spec", "sentences"),
     [
         ("Pod", LIMITS % "memory: 1X", [f"{IN_POD}.memory: '1X' is no quantity"]),
+        ("Pod", LIMITS % "memory: $MEM", [f"{IN_POD}.memory: '$MEM' is to be filled in: give what envsubst"]),
         ("Pod", LIMITS % "nvidia.com/gpu: -1", [f"{IN_POD}.nvidia.com/gpu: '-1' is below 0"]),
         ("Pod", LIMITS % "nvidia.com/gpu: 1.5", [f"{IN_POD}.nvidia.com/gpu: '1.5' is no whole number"]),
         ("Pod", LIMITS % "nvidia.com/gpu: 1500m, memory: 1 Gi",

@@ -21,11 +21,11 @@ CLUSTER = "__cluster__"
 _USUAL = ("cluster", "cluster_name", "k8s_cluster_name", "k8s_cluster", "kubernetes_cluster", "cluster_id",
           "clusterName")  # fmt: skip
 _NAMESPACES = ("namespace", "exported_namespace", "pod_namespace", "exported_pod_namespace", "job",
-               "exported_job", "container_label_io_kubernetes_pod_namespace")  # fmt: skip
+               "exported_job", "hpc_job", "container_label_io_kubernetes_pod_namespace")  # fmt: skip
 """Labels that mean nothing without their cluster; a job is a set of targets of one cluster."""
 _OF_THE_GPU = re.compile(
     r"__(?!tenant_id__)\w+|UUID|gpu|device|modelName|pci_bus_id|DCGM_\w+|GPU_I_\w+|vgpu|(?:exported_)?(?:instance|job)|endpoint|service|\w*pod\w*|"
-    r"\w*namespace|\w*container\w*|\w*uid|Hostname|hostname|node"
+    r"hpc_job|dra_\w+|\w*namespace|\w*container\w*|\w*uid|Hostname|hostname|node"
 )
 """Labels that differ between GPUs, targets or pods of one cluster. Mimir's federation of
 tenants adds ``__tenant_id__`` (https://grafana.com/docs/mimir, "Query federation")."""

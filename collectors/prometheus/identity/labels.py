@@ -24,6 +24,9 @@ _KINDS = (
 )
 """Prefix and suffix of the labels that name a pod, the surest first; ``pod_name`` is dcgm-exporter's with its
 option ``use-old-namespace``."""
+_HPC_JOB, HPC = "hpc_job", "hpc"
+"""The label by which dcgm-exporter names a job of a batch system such as Slurm (``--hpc-job-mapping-dir``),
+and the namespace that such jobs have here."""
 _SANDBOX = ("", "POD")
 
 
@@ -59,6 +62,8 @@ def workloads(labels: SeriesLabels) -> Iterator[tuple[bool, Workload]]:
                 spaces.insert(1, f"{RENAMED}namespace")
             namespace = next((text for name in spaces if (text := labels.get(name, "").strip())), "")
             yield not (prefix or suffix), Workload(namespace, pod, "" if container in _SANDBOX else container)
+    if job := labels.get(_HPC_JOB, "").strip():
+        yield False, Workload(HPC, job)
 
 
 def namespace_of(labels: SeriesLabels) -> str:

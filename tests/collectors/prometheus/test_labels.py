@@ -35,6 +35,9 @@ NAMED = "name:team/new-0"
         ),
         ({"namespace": "gpu-operator", "pod": "dcgm-exporter-x", "container": "exporter"}, None),
         ({"instance": "10.0.0.1:9400"}, None),
+        ({"instance": "10.0.0.1:9400", "hpc_job": "4711_3"}, Workload("hpc", "4711_3")),
+        ({"namespace": "monitoring", "pod": "dcgm-exporter-x", "hpc_job": "4711"}, Workload("hpc", "4711")),
+        ({"namespace": "team", "pod": "bert-0", "container": "main", "hpc_job": "4711"}, BERT),
     ],
 )  # fmt: skip
 def test_names_are_those_of_the_exporter_s_labels(labels: dict[str, str], expected: Workload | None) -> None:

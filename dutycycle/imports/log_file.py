@@ -63,8 +63,8 @@ _NOT_WESTERN = re.compile(r"[^\0-\x7f]{3}").search
 _CELLS = re.compile(r"[,;\t|]").split
 _BEGINS_WITH_A_DIGIT = re.compile(r'[ "]*[0-9]').match
 _SMI = (
-    "of nvidia-smi its CSV (--query-gpu=timestamp,index,… --format=csv -l 1), table, text of -q, dmon and "
-    "pmon are read"
+    "of nvidia-smi its CSV (--query-gpu=timestamp,index,… --format=csv -l 1), table, text and XML of -q, "
+    "dmon and pmon are read"
 )
 _BINARY = (
     (b"PAR1", "is Parquet"),
@@ -83,6 +83,7 @@ _BINARY = (
 _CONTROL = bytes(range(1, 7)) + bytes(range(14, 27)) + bytes(range(28, 32)) + b"\x7f"
 """What no text has, also none that a terminal wrote; NULs stand where a crash lost text."""
 _MOST_CONTROL = 0.02
+_IS_XML = re.compile(r"<(\?xml|!DOCTYPE|html)").match
 _IS_A_PROFILE = re.compile(
     rb'(?:\xef\xbb\xbf)?\s*(?:\{.*"traceEvents"|\[\s*\{[^{}]*"ph": *"[A-Za-z]"'
     rb'|\{\s*"schemaVersion": *\d+,\s*"'
@@ -92,7 +93,6 @@ _IS_A_PROFILE = re.compile(
 """As PyTorch and other programs begin a trace for Chrome: an object, or the events alone."""
 _OTHER_FORMATS = (
     (re.compile(r"PK\x03\x04").match, "is a zip archive, or a workbook: unpack it, or save it as CSV"),
-    (re.compile(r"<(\?xml|!DOCTYPE|nvidia_smi_log|html)").match, f"is XML, as of nvidia-smi -q -x: {_SMI}"),
     (re.compile(r"=+ *ROCm").match,
      "is text of rocm-smi: give CSV with a heading, and --columns util=NAME,mem_used=NAME[MiB]"),
     (re.compile(r'\{"topic": ?"').match, "is a trace already: dutycycle replay FILE"),
@@ -226,6 +226,8 @@ class LogFile:
         for matches, sentence in _OTHER_FORMATS:
             if matches(line):
                 raise DutycycleError(f"{self.path} {sentence}")
+        if _IS_XML(line) and b"nvidia_smi_log" not in head.replace(b"\0", b""):
+            raise DutycycleError(f"{self.path} is XML, and not of nvidia-smi -q -x: {_SMI}")
         if _IS_A_PROFILE(head):
             raise DutycycleError(f"{self.path} is a profile: dutycycle profile FILE")
         controls = len(head) - len(head.translate(None, _CONTROL))

@@ -1,10 +1,11 @@
-"""Reads what ``nvidia-smi -q`` writes, also with ``-d`` for parts of it: a tree of names and values, a GPU
-after another, below a line with the time.
+"""Reads what ``nvidia-smi -q`` writes, also with ``-d`` for parts of it, and with ``-x``, as XML: a tree of
+names and values, a GPU after another, below a line with the time.
 
 Names changed with drivers: the tables here have those from R290 to R580. Counters over the life of a GPU are
 left out, as in other logs (``contract.health.logged``). See nvidia-smi(1).
 """
 
+import html
 import re
 from collections import defaultdict
 from collections.abc import Mapping
@@ -17,7 +18,10 @@ from dutycycle.imports.quantities import HELD_REASONS, Column, HeldShares, Row, 
 
 _LINE = re.compile(r"(?P<indent> *)(?P<name>\S.*?) *(?: : ?(?P<value>.*))?").fullmatch
 _GPU = re.compile(r"GPU (?P<bus>[0-9A-F]{4,8}:[0-9A-F]{2}:[0-9A-F]{2}\.[0-9A-F])", re.IGNORECASE).fullmatch
-is_query = re.compile(r"=+ ?NVSMI LOG ?=+$|Timestamp {2,}: |GPU [0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:").match
+is_query = re.compile(
+    r"=+ ?NVSMI LOG ?=+$|Timestamp {2,}: |GPU [0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:"
+    r"|<\?xml |<!DOCTYPE nvidia_smi_log|<nvidia_smi_log>|<gpu id=\""
+).match
 """Tells whether a line is of ``nvidia-smi -q`` and of nothing else."""
 _POWER = ("gpu power readings", "power readings")
 _FIGURES = {
@@ -52,7 +56,9 @@ _FIGURES = {
     "pci/gpu link info/link width/current": "pcie_width",
     "pci/replays since reset": "pcie_replays",
     "retired pages/single bit ecc": "pages_retired_single",
+    "retired pages/multiple single bit retirement/retired count": "pages_retired_single",
     "retired pages/double bit ecc": "pages_retired_double",
+    "retired pages/double bit retirement/retired count": "pages_retired_double",
     **dict.fromkeys(("retired pages/pending", "retired pages/pending page blacklist"), "pages_pending"),
     "remapped rows/correctable error": "rows_remapped_corrected",
     "remapped rows/uncorrectable error": "rows_remapped_uncorrected",
@@ -75,9 +81,77 @@ _ECC = re.compile(
 ).fullmatch
 _REASONS = re.compile(r"clocks (?:event|throttle) reasons(?:/hw slowdown)?/(.+)").fullmatch
 _COUNTER = re.compile(r"clocks event reasons counters/(.+)").fullmatch
+_ELEMENT = re.compile(
+    r'\s*<(?P<tag>\w+)(?: id="(?P<id>[^"]*)"| [^<>]*)?>(?:(?P<value>[^<]*)</(?P=tag)>)?\s*'
+).fullmatch
+_REASON_OF_XML = re.compile(r"clocks_(?:event|throttle)_reason_|clocks_event_reasons_counters_")
+_NAMES_OF_XML = {
+    "uuid": "gpu uuid", "gpu_util": "gpu", "memory_util": "memory", "encoder_util": "encoder",
+    "decoder_util": "decoder", "jpeg_util": "jpeg", "ofa_util": "ofa", "gpu_temp": "gpu current temp",
+    "gpu_temp_tlimit": "gpu t.limit temp", "memory_temp": "memory current temp", "sm_clock": "sm",
+    "mem_clock": "memory", "instant_power_draw": "instantaneous power draw", "rx_util": "rx throughput",
+    "tx_util": "tx throughput", "pci_gpu_link_info": "gpu link info", "pcie_gen": "pcie generation",
+    "link_widths": "link width", "current_link_gen": "current", "current_link_width": "current",
+    "replay_counter": "replays since reset", "pending_retirement": "pending",
+    "pending_blacklist": "pending page blacklist", "remapped_row_corr": "correctable error",
+    "remapped_row_unc": "uncorrectable error", "remapped_row_pending": "pending",
+    "remapped_row_failure": "remapping failure occurred",
+    "row_remapper_histogram": "bank remap availability histogram", "row_remapper_histogram_low": "low",
+    "row_remapper_histogram_none": "none", "pid": "process id", "process_name": "name",
+    "used_memory": "used gpu memory",
+    "sw_therm_slowdown": "sw thermal slowdown", "hw_therm_slowdown": "hw thermal slowdown",
+}  # fmt: skip
+"""What ``-q`` calls an element, where that is not its tag with spaces."""
+_COUNTERS_OF_XML = {"sw_power_cap": "sw power capping", "hw_power_brake": "hw power braking"}
 _OF_A_SLICE = frozenset({"mem_used_bytes", "mem_total_bytes"})
 _UNIT = re.compile(r"(?:(?<=\d)x| bank\(s\))$")
 """What stands behind a count, and is no unit."""
+
+
+class _XmlLines:
+    """Writes lines of ``-x``, of which each has an element, as ``-q`` has them. ``_depth``: how many elements
+    are open."""
+
+    def __init__(self) -> None:
+        self._depth = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Tell whether the next line is in a document."""
+        return self._depth > 0
+
+    def write_as_text(self, line: str) -> str | None:
+        """Give the line of ``-q``, blank behind a GPU; None for what has none there."""
+        text = line.strip()
+        if text.startswith("</"):
+            self._depth -= 1
+            return "" if text == "</gpu>" else None
+        match = _ELEMENT(line)
+        if match is None:
+            return None
+        tag, value = match["tag"], match["value"]
+        if tag == "nvidia_smi_log":
+            self._depth = 1  # whatever is missing at the end of the one before
+            return None
+        if tag == "gpu" and match["id"]:
+            self._depth = 2
+            return f"GPU {match['id']}"
+        if tag == "timestamp":
+            return f"Timestamp : {value}"
+        depth = self._depth
+        self._depth += value is None
+        if tag in ("mig_devices", "process_info"):
+            return None
+        # What is below the number of a process, and a slice, stands in an element of its own.
+        depth -= tag in ("pid", "mig_device")
+        return " " * depth + _name_of_xml(tag) + ("" if value is None else f" : {html.unescape(value)}")
+
+
+def _name_of_xml(tag: str) -> str:
+    reason = _REASON_OF_XML.sub("", tag)
+    if "_counters_" in tag and reason in _COUNTERS_OF_XML:
+        return _COUNTERS_OF_XML[reason]
+    return _NAMES_OF_XML.get(reason, reason.replace("_", " "))
 
 
 class SmiQueryReader:
@@ -96,9 +170,17 @@ class SmiQueryReader:
         self._processes: list[dict[str, Any]] = []
         self._slices: list[dict[str, Any]] = []
         self._held = HeldShares()
+        self._xml = _XmlLines()
 
     def read_rows(self, line: str) -> list[Row]:
         """Give the rows of the GPU that ends here. Raises ``ValueError``."""
+        if self._xml.is_open or line.lstrip().startswith("<"):
+            text = self._xml.write_as_text(line)
+            if text is None:
+                return []
+            is_begin = text.startswith("GPU ")
+            self.notes.unfinished = "its last GPU is not whole" if is_begin or (self._gpu and text) else ""
+            line = text
         match = _LINE(line.rstrip())
         if match is None or line.startswith("="):
             return self._take_rows()

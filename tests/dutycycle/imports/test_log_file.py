@@ -279,7 +279,7 @@ def test_a_head_of_utf_8_is_known_wherever_it_is_cut(text: str, cut: int) -> Non
         (b"SQLite format 3\0\x10\0", "is a database of SQLite: write its values as CSV"),
         (b"\x89HDF\r\n\x1a\n", "is HDF5: write its values as CSV"),
         (b"\x80\x04\x95\xff\0", "is a pickle of Python: write its values as CSV"),
-        (b'\n<?xml version="1.0" ?>\n', "is XML, as of nvidia-smi -q -x: of nvidia-smi its CSV"),
+        (b'\n<?xml version="1.0" ?>\n', "is XML, and not of nvidia-smi -q -x: of nvidia-smi its CSV"),
         (b"======= ROCm System Management Interface =======\n", "is text of rocm-smi: give CSV"),
         (b'{"topic":"dutycycle.pods"}\n', "is a trace already: dutycycle replay FILE"),
         (b'{"status":"success","data":{}}\n', "is an answer of Prometheus: see dutycycle record"),

@@ -222,3 +222,91 @@ def test_a_line_that_is_wrong_is_said_and_the_rest_is_read(
     (sample,) = imported(tmp_path, text)["nvml-samples"]
     assert sample["gpus"][0]["power_w"] == 610.5
     assert said in capsys.readouterr().err
+
+
+XML = """<?xml version="1.0" ?>
+<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v12.dtd">
+<nvidia_smi_log>
+{t}<timestamp>Fri Nov 20 10:00:0{second} 2026</timestamp>
+{t}<attached_gpus>2</attached_gpus>
+{gpus}</nvidia_smi_log>
+"""
+GPU_OF_XML = """{t}<gpu id="{bus}">
+{t}{t}<product_name>NVIDIA H200</product_name>
+{t}{t}<mig_devices>
+{t}{t}{t}<mig_device>
+{t}{t}{t}{t}<gpu_instance_id>3</gpu_instance_id>
+{t}{t}{t}{t}<compute_instance_id>0</compute_instance_id>
+{t}{t}{t}{t}<fb_memory_usage>
+{t}{t}{t}{t}{t}<used>12 MiB</used>
+{t}{t}{t}{t}</fb_memory_usage>
+{t}{t}{t}</mig_device>
+{t}{t}{t}None
+{t}{t}</mig_devices>
+{t}{t}<pci>
+{t}{t}{t}<pci_gpu_link_info>
+{t}{t}{t}{t}<link_widths>
+{t}{t}{t}{t}{t}<current_link_width>8x</current_link_width>
+{t}{t}{t}{t}</link_widths>
+{t}{t}{t}</pci_gpu_link_info>
+{t}{t}{t}<rx_util>525 KB/s</rx_util>
+{t}{t}</pci>
+{t}{t}<clocks_event_reasons>
+{t}{t}{t}<clocks_event_reason_sw_power_cap>Active</clocks_event_reason_sw_power_cap>
+{t}{t}{t}<clocks_event_reason_sync_boost>Not Active</clocks_event_reason_sync_boost>
+{t}{t}</clocks_event_reasons>
+{t}{t}<clocks_event_reasons_counters>
+{t}{t}{t}<clocks_event_reasons_counters_sw_power_cap>{held} us</clocks_event_reasons_counters_sw_power_cap>
+{t}{t}</clocks_event_reasons_counters>
+{t}{t}<fb_memory_usage>
+{t}{t}{t}<total>81559 MiB</total>
+{t}{t}{t}<used>40536 MiB</used>
+{t}{t}</fb_memory_usage>
+{t}{t}<utilization>
+{t}{t}{t}<gpu_util>{util} %</gpu_util>
+{t}{t}{t}<memory_util>N/A</memory_util>
+{t}{t}</utilization>
+{t}{t}<temperature>
+{t}{t}{t}<gpu_temp>41 C</gpu_temp>
+{t}{t}</temperature>
+{t}{t}<gpu_power_readings>
+{t}{t}{t}<instant_power_draw>391.20 W</instant_power_draw>
+{t}{t}{t}<current_power_limit>700.00 W</current_power_limit>
+{t}{t}</gpu_power_readings>
+{t}{t}<module_power_readings>
+{t}{t}{t}<instant_power_draw>900.00 W</instant_power_draw>
+{t}{t}</module_power_readings>
+{t}{t}<processes>
+{t}{t}{t}<process_info>
+{t}{t}{t}{t}<gpu_instance_id>3</gpu_instance_id>
+{t}{t}{t}{t}<pid>77</pid>
+{t}{t}{t}{t}<process_name>python &lt;a&gt;</process_name>
+{t}{t}{t}{t}<used_memory>12 MiB</used_memory>
+{t}{t}{t}</process_info>
+{t}{t}</processes>
+{t}</gpu>
+"""
+
+
+@pytest.mark.parametrize("indent", ["\t", "    "])
+def test_xml_is_read_as_the_text_is(indent: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    buses = ("00000000:18:00.0", "00000000:2A:00.0")
+    documents = [
+        XML.format(t=indent, second=second, gpus="".join(
+            GPU_OF_XML.format(t=indent, bus=bus, util=10 * second + at, held=500_000 * second)
+            for at, bus in enumerate(buses)
+        ))
+        for second in range(3)
+    ]  # fmt: skip
+    cut = documents[2].rindex("<temperature>")
+    samples = imported(tmp_path, "".join([*documents[:2], documents[2][:cut]]))["nvml-samples"]
+    assert "its last GPU is not whole" in capsys.readouterr().err
+    assert [[gpu["gpu_util_pct"] for gpu in sample["gpus"]] for sample in samples] == [[0, 1], [10, 11], [20]]
+    assert samples[1]["gpus"][1] == {
+        "uuid": buses[1], "index": 1, "model": "NVIDIA H200", "gpu_util_pct": 11,
+        "mem_used_bytes": 40536 * 2**20, "mem_total_bytes": 81559 * 2**20, "power_w": 391.2,
+        "power_limit_w": 700, "temp_c": 41, "pcie_width": 8, "pcie_rx_bytes_per_s": 525_000,
+        "throttle": ["sw_power_cap"], "sw_power_cap_pct": 50,
+        "processes": [{"pid": 77, "name": "python <a>", "mem_used_bytes": 12 * 2**20}],
+        "mig": [{"uuid": f"MIG-{buses[1]}/3/0", "mem_used_bytes": 12 * 2**20}],
+    }  # fmt: skip

@@ -40,6 +40,8 @@ _MISSING_TOPIC_S = 10.0
 _PROBE_MS = 5_000
 _LAST_REQUESTS_S = 1.0
 """How long a producer that disconnects waits for the requests that are on their way."""
+_DISCONNECT_S = 5.0
+"""How long a cancellation waits for a client that disconnects."""
 _METADATA_FIRST_S = 0.05
 _METADATA_LONGEST_S = 1.0
 BATCH_BYTES = 256 * 1024
@@ -248,35 +250,49 @@ def _name_largest_record(batch: Any) -> str:
 async def stop_producer(driver: Any) -> None:
     """Disconnect a producer now: the driver's own ``stop`` waits for its queue, which never empties while the
     broker is away."""
-    sender = driver._sender.sender_task
-    for _ in range(2):  # at the first time it still waits for the requests that are on their way
-        if sender is not None and not sender.done():
-            sender.cancel()
-            await asyncio.wait([sender], timeout=_LAST_REQUESTS_S)
-    await driver.client.close()
-    driver._closed = True
+
+    async def stop() -> None:
+        sender = driver._sender.sender_task
+        for _ in range(2):  # at the first time it still waits for the requests that are on their way
+            if sender is not None and not sender.done():
+                sender.cancel()
+                await asyncio.wait([sender], timeout=_LAST_REQUESTS_S)
+        await driver.client.close()
+        driver._closed = True
+
+    (await _run_apart(stop())).result()
 
 
 async def stop_consumer(driver: Any) -> None:
     """Disconnect a consumer. Where its fetcher waits to try again, the driver's ``stop`` raises the
     cancellation of its own task, and leaves the connections open.
     """
-    stopping = await _run_apart(driver.stop())
-    if stopping.cancelled():
-        await driver._client.close()
-    else:
-        stopping.result()
+
+    async def stop() -> None:
+        stopping = await _run_apart(driver.stop())
+        if stopping.cancelled():
+            await driver._client.close()
+        else:
+            stopping.result()
+
+    (await _run_apart(stop())).result()
 
 
 async def _run_apart(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-    """Run ``work`` of the driver in a task of its own, and return that when it has ended.
+    """Run ``work``, which disconnects, in a task of its own, and return that when it has ended.
 
     To end, the driver cancels its parts and swallows what they raise then. It would swallow a cancellation of
-    ours that comes in that moment, too, and whoever waits for our end would wait for ever.
+    ours that comes in that moment, too, and whoever waits for our end would wait for ever. And cut short it
+    leaves connections open: so a cancellation waits for it, seconds at most.
     """
     task = asyncio.create_task(work)
     try:
         await asyncio.wait({task})
+    except asyncio.CancelledError:
+        await asyncio.wait({task}, timeout=_DISCONNECT_S)
+        if task.done() and not task.cancelled():
+            task.exception()  # seen: the cancellation is the news
+        raise
     finally:
         task.cancel()
     return task

@@ -97,18 +97,20 @@ class Producer:
             async with asyncio.timeout(most_s):
                 await self._driver.flush()
         except TimeoutError as error:
-            await self.abort()
             raise BrokerUnreachableError(
                 "timeout", f"not all was acknowledged within {most_s:g} s"
             ) from error
-        await self.abort()
+        finally:
+            await self.abort()
 
     async def abort(self) -> None:
         """Disconnect now. What was not acknowledged fails, and may have been stored all the same."""
-        await stop_producer(self._driver)
-        for delivery in [pending for pending in self._pending if not pending.done()]:
-            delivery.set_exception(ConnectionError("given up before it was acknowledged"))
-            delivery.exception()  # seen: nobody has to ask for it
+        try:
+            await stop_producer(self._driver)
+        finally:
+            for delivery in [pending for pending in self._pending if not pending.done()]:
+                delivery.set_exception(ConnectionError("given up before it was acknowledged"))
+                delivery.exception()  # seen: nobody has to ask for it
 
 
 async def send_once(settings: Settings, name: str, records: Sequence[ProducerRecord]) -> None:
@@ -118,11 +120,12 @@ async def send_once(settings: Settings, name: str, records: Sequence[ProducerRec
     producer = Producer(settings, name)
     await producer.start()
     try:
-        await producer.settle([
+        deliveries = [
             await producer.send(
                 full_name(settings.topic_prefix, record.topic), record.key, record.value, record.ts_ms
             )
             for record in records
-        ])  # fmt: skip
+        ]
     finally:
-        await producer.abort()
+        await producer.stop()  # not ``settle`` before it: that waits for ever for a broker that goes away
+    await producer.settle(deliveries)

@@ -4,24 +4,24 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
-from aiokafka.client import AIOKafkaClient
 from aiokafka.conn import AIOKafkaConnection
 from aiokafka.consumer.fetcher import OffsetResetStrategy
-from aiokafka.protocol.metadata import MetadataRequest
 
 from dutycycle.contract.errors import DutycycleError
 from dutycycle.contract.log import ConsumerRecord
 from dutycycle.contract.settings.groups import Settings
 from dutycycle.contract.settings.load import load as load_settings
-from dutycycle.kafka.clients import admin_client, new_consumer, new_producer, partition
+from dutycycle.kafka.clients import new_consumer, partition
 from dutycycle.kafka.consumer import Consumer, Start
 from dutycycle.kafka.errors import BrokerUnreachableError, RecordRefusedError
 from dutycycle.kafka.producer import Producer
 from dutycycle.kafka.topics import topics_there
 from tests.support.fakes.interruptible_broker import InterruptibleBroker
+from tests.support.turns import Begin, cancelled_at_each_turn
 
 TOPIC = "dutycycle.pods"
 
@@ -100,52 +100,46 @@ async def test_starting_without_a_broker_fails_at_once(
         await Producer(settings, "test").start()
 
 
-async def start_admin(settings: Settings) -> None:
-    async with admin_client(settings, "test"):
-        pass
+async def live_admin(settings: Settings, begin: Begin) -> None:
+    begin()
+    await topics_there(settings, [])
 
 
-async def start_producer(settings: Settings) -> None:
-    await new_producer(settings, "test", linger_ms=0, compression="lz4", batch_bytes=1).start()
+async def live_producer(settings: Settings, begin: Begin) -> None:
+    begin()
+    producer = Producer(settings, "test")
+    await producer.start()
+    try:
+        await producer.send(TOPIC, "key", b"value", 5)
+    finally:
+        await producer.stop()
 
 
-@pytest.mark.parametrize("start", [start_admin, start_producer])
-async def test_a_start_that_is_cut_short_leaves_no_connection(
-    settings: Settings, start: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+async def live_consumer(settings: Settings, begin: Begin) -> None:
+    consumer = Consumer(settings, "test", [TOPIC], "end")
+    await consumer.start()
+    begin()  # its start is slow, and ends as it does
+    await consumer.stop()
+
+
+@pytest.mark.parametrize("life", [live_admin, live_producer, live_consumer])
+def test_a_cancellation_at_any_turn_is_heard_and_leaves_no_connection(
+    settings: Settings, life: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first metadata never comes."""
-    sent, send = asyncio.Event(), AIOKafkaConnection.send
-    connections: list[AIOKafkaConnection] = []
+    """The driver swallows one that comes as it ends its own parts, and one cuts short how it disconnects."""
+    connect, connections = AIOKafkaConnection.connect, []
 
-    async def send_and_wait(connection: AIOKafkaConnection, request: Any, **options: Any) -> Any:
-        if not isinstance(request, MetadataRequest):
-            return await send(connection, request, **options)
+    async def connect_noted(connection: AIOKafkaConnection) -> Any:
         connections.append(connection)
-        sent.set()
-        return await asyncio.Event().wait()
+        return await connect(connection)
 
-    monkeypatch.setattr(AIOKafkaConnection, "send", send_and_wait)
-    starting = asyncio.create_task(start(settings))
-    await sent.wait()
-    starting.cancel()
-    await asyncio.wait({starting})
-    assert [connection.connected() for connection in connections] == [False]
-
-
-async def test_a_cancellation_while_a_client_disconnects_is_heard(
-    settings: Settings, broker: InterruptibleBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It comes as the driver ends its own part, which it swallows."""
-    close = AIOKafkaClient.close
-
-    async def close_as_cancelled(client: AIOKafkaClient) -> None:
-        asyncio.get_running_loop().call_soon(asking.cancel)
-        await close(client)
-
-    monkeypatch.setattr(AIOKafkaClient, "close", close_as_cancelled)
-    asking = asyncio.create_task(topics_there(settings, []))
-    await asyncio.wait({asking})
-    assert asking.cancelled()
+    monkeypatch.setattr(AIOKafkaConnection, "connect", connect_noted)
+    turns = 0
+    for turns, task in enumerate(cancelled_at_each_turn(partial(life, settings)), 1):
+        assert task.cancelled(), f"lost at turn {turns}"
+        assert not any(connection.connected() for connection in connections), f"left at turn {turns}"
+        connections.clear()
+    assert turns > 3
 
 
 async def test_a_broker_that_answers_no_more_is_noticed(

@@ -64,10 +64,10 @@ async def _publish(
     telemetry, stop = Telemetry("replay"), stop_on_signals()
     try:
         await run_until(stop, wait_for_broker(settings, telemetry))
+        topics = await run_until(stop, ensure_topics(settings, SAMPLE_TOPICS))
+        batch_bytes = await run_until(stop, read_batch_bytes(settings, topics))
     except StoppedError:
         return Counter()
-    topics = await ensure_topics(settings, SAMPLE_TOPICS)
-    batch_bytes = await read_batch_bytes(settings, topics)
     producer = Producer(
         settings, "dutycycle-replay", linger_ms=50, batch_bytes=batch_bytes, telemetry=telemetry
     )
@@ -95,11 +95,12 @@ async def _publish(
             pending.append(await producer.send(topic, record.key, record.value, ts_ms))
             sent[record.topic] += 1
             if len(pending) >= _AT_ONCE:
-                await producer.settle(pending)
+                await run_until(stop, producer.settle(pending))  # for ever, if the broker goes away
                 pending.clear()
-        await producer.settle(pending)
-        if not stop.is_set():
-            read.check()
+        await run_until(stop, producer.settle(pending))
+        read.check()
+    except StoppedError:
+        pass  # what is on its way has its time below
     finally:
         await producer.stop()
     return sent

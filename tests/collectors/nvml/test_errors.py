@@ -87,7 +87,7 @@ def test_power_and_energy_come_with_the_fields_or_else_by_a_call(
     for code in ("", "NOT_SUPPORTED", "TIMEOUT"):
         errors = {field: code} if code else {}
         world = Scenario(gpus=[FakeGpu(uuid="GPU-a", values=values, errors=errors)])
-        with Probe(tmp_path, world, health=False) as probe:
+        with Probe(tmp_path, world, health=False, activity=()) as probe:
             answer = [probe.tick(calls=list(CALL_OF.values())) for _ in range(3)][-1]
         assert getattr(answer.gpu, name) == value
         assert not [count for count in answer.counts if count[0] == "not_measured"]
@@ -154,7 +154,7 @@ EVENT_REASONS = ["nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrent
     ],
 )
 def test_a_function_that_the_driver_lacks(tmp_path: Path, missing: list[str], fields: list[str]) -> None:
-    with Probe(tmp_path, world(), without=missing) as probe:
+    with Probe(tmp_path, world(), without=missing, activity=()) as probe:  # asked anew after 100 ms
         answers = [probe.tick(), probe.tick()]
     assert present(answers) == EVERY_FIELD - set(fields)
     assert {labels[1] for name, labels in answers[1].counts if name == "not_measured"} == {"driver_too_old"}

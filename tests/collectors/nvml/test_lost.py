@@ -130,7 +130,7 @@ def test_a_driver_that_lists_a_new_gpu_at_once(tmp_path: Path) -> None:
 
 
 def test_a_gpu_that_is_lost_from_the_start_has_no_more_than_an_index(tmp_path: Path) -> None:
-    with Probe(tmp_path, Scenario(gpus=[refusing(A, "*", "GPU_IS_LOST"), B])) as probe:
+    with Probe(tmp_path, Scenario(gpus=[refusing(A, "*", "GPU_IS_LOST"), B]), activity=()) as probe:
         first, second = probe.tick(), probe.tick()
         probe.world(BOTH)
         back = probe.tick(after_s=30)

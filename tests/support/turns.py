@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
 from typing import Any
 
 
@@ -33,12 +34,9 @@ def cancelled_at_each_turn(
             nonlocal asked
             asked = task.cancel()
 
-        def begin() -> None:
-            loop.left = turn
-
         loop = asyncio.get_running_loop()
         assert isinstance(loop, _CountingLoop)
-        loop.act = cancel
+        loop.act, begin = cancel, partial(setattr, loop, "left", turn)
         task = asyncio.create_task(work(begin))
         await asyncio.wait({task})
         loop.left = -1

@@ -13,7 +13,9 @@ from dutycycle.contract.settings.load import load
 from dutycycle.contract.topics import SAMPLE_TOPICS
 from dutycycle.kafka.errors import BrokerUnreachableError
 from dutycycle.kafka.producer import Producer, send_once
+from dutycycle.progress import Progress
 from dutycycle.traces import republish
+from dutycycle.traces.samples import TraceSamples
 from tests.support.fakes.interruptible_broker import InterruptibleBroker
 from tests.support.waiting import DEADLINE_S
 
@@ -49,9 +51,9 @@ async def test_a_signal_ends_it_while_the_broker_is_away(
     monkeypatch.setattr(republish, "stop_on_signals", lambda: stop)
     trace = tmp_path / "t.jsonl"
     trace.write_bytes(orjson.dumps({"topic": "dutycycle.pods", "key": "u", "payload": None}))
-    read = republish.TraceSamples([str(trace)], "dutycycle.")
+    read = TraceSamples([str(trace)], "dutycycle.")
     settings, pace = load({}, {"broker": broker.url}), republish.ReplayPace(None)
-    with republish.Progress("samples", quiet=True) as progress:
+    with Progress("samples", quiet=True) as progress:
         publishing = asyncio.create_task(republish._publish(read, settings, pace, progress))
         ended, _ = await asyncio.wait({publishing}, timeout=DEADLINE_S)
         assert ended

@@ -1,5 +1,6 @@
 """Finds the API server and our credentials. Read at the start, and again when they are refused."""
 
+import binascii
 import logging
 import os
 import ssl
@@ -19,6 +20,8 @@ _USERS_OWN = "~/.kube/config"
 _CREDENTIALS = ("exec", "auth-provider", "token", "tokenFile", "username", "client-certificate",
                 "client-certificate-data")  # fmt: skip
 """What a kubeconfig may say of a user, so that the API server knows who it is."""
+_LEFT_OUT = ("DATA+OMITTED", "REDACTED")
+"""What kubectl prints in place of certificates, keys and tokens."""
 
 
 class UnusableConfigError(Exception):
@@ -76,8 +79,11 @@ class ConfigSource:
             else:
                 access = _of_kubeconfig(self.kubeconfig, self.context)
         except Exception as error:  # the library lets through what YAML, base64 and files raise
-            is_odd = isinstance(error, (AttributeError, TypeError))  # as of what is no kubeconfig
-            what = "is not as a kubeconfig should be: " if is_odd else ""
+            what = ""
+            if isinstance(error, (AttributeError, TypeError)):  # as of what is no kubeconfig
+                what = "is not as a kubeconfig should be: "
+            elif isinstance(error, binascii.Error):
+                what = "a field that ends in -data is no base64: "
             raise UnusableConfigError(f"{self.name}: {what}{_one_line(error)}") from error
         return replace(access, act_as=self.act_as or access.act_as)
 
@@ -136,6 +142,7 @@ def _of_kubeconfig(files: str, context: str | None) -> Access:
         with suppress(OSError):  # a kubeconfig on a read-only volume: the token is used all the same
             merged.save_changes()  # type: ignore[no-untyped-call]  # the library's gap
 
+    _check_context(merged.config, context)
     loader = KubeConfigLoader(  # type: ignore[no-untyped-call]  # the library's gap
         merged.config, context, config_base_path=None, config_persister=keep_refreshed_token
     )
@@ -146,9 +153,12 @@ def _of_kubeconfig(files: str, context: str | None) -> Access:
     user, problem = used.get("user"), None
     entry = merged.config["users"].get_with_name(user, safe=True) if user else None
     given: Mapping[str, Any] = {} if entry is None else entry["user"].value
+    cluster = merged.config["clusters"].get_with_name(used["cluster"])["cluster"].value
     named = [credential for credential in _CREDENTIALS if credential in given]
     is_anonymous = not (configuration.api_key or configuration.cert_file)
-    if complaints:
+    if any(value in _LEFT_OUT for value in (*given.values(), *cluster.values())):
+        problem = "they are left out: write the file by kubectl config view --raw"
+    elif complaints:
         problem = complaints[0]
     elif user and entry is None:
         problem = f"the kubeconfig has no user {user}"
@@ -163,9 +173,34 @@ def _of_kubeconfig(files: str, context: str | None) -> Access:
         lambda: (configuration.api_key.get("BearerToken") or "").strip() or None,  # with a block's line end
         _tls_of(configuration),
         configuration.tls_server_name,
-        getattr(loader, "proxy", None),  # of the file alone: aiohttp reads the environment's itself
+        _proxy_of(loader),
         str(used.get("namespace") or "default"),
         Impersonation(given["as"], tuple(given.get("as-groups") or ())) if given.get("as") else None,
+    )
+
+
+def _check_context(config: Any, context: str | None) -> None:
+    """Raise ``UnusableConfigError`` where a kubeconfig has not the context that is meant."""
+    name = context or config.safe_get("current-context")
+    names = [getattr(entry, "value", entry)["name"] for entry in config.value.get("contexts") or ()]
+    known = f"it has {', '.join(names)}" if names else "it has none"
+    if name and name not in names:
+        raise UnusableConfigError(f"there is no context {name} in it: {known}")
+    if not name:
+        raise UnusableConfigError(
+            f"no current-context is set in it: kubectl config use-context NAME; {known}"
+        )
+
+
+def _proxy_of(loader: Any) -> str | None:
+    """Return the proxy that a kubeconfig names; aiohttp reads the environment's itself. Raises
+    ``UnusableConfigError`` for one that aiohttp does not speak to."""
+    proxy: str | None = getattr(loader, "proxy", None)
+    if proxy is None or proxy.startswith(("http://", "https://")):
+        return proxy
+    raise UnusableConfigError(
+        f"its proxy-url is of {proxy.partition(':')[0]}, and only proxies of HTTP can be used: give one, or "
+        "as server a port that ssh -L forwards to the API server, with its tls-server-name"
     )
 
 

@@ -109,6 +109,11 @@ async def test_a_file_that_is_none_is_told_in_one_line(
         ({"certificate-authority-data": "aGVsbG8="}, {}, "certificate-authority is no certificate in PEM"),
         ({}, {"client-certificate-data": "aGVsbG8=", "client-key-data": "aGVsbG8="},
          "client-certificate is no certificate in PEM"),
+        ({"server": "https://h", "certificate-authority-data": "${ca}"}, {}, "ends in -data is no base64"),
+        ({"server": "https://h", "certificate-authority-data": "DATA+OMITTED"}, {}, "config view --raw"),
+        ({"server": "https://h"}, {"token": "REDACTED"}, "config view --raw"),
+        ({"server": "https://h", "proxy-url": "socks5://u:secret@h:1080"}, {},
+         "proxy-url is of socks5, and only proxies of HTTP"),
     ],
 )  # fmt: skip
 def test_a_field_of_a_kubeconfig_is_named(
@@ -119,6 +124,16 @@ def test_a_field_of_a_kubeconfig_is_named(
     file = kubeconfig_of(tmp_path, cluster, user)
     with pytest.raises(UnusableConfigError, match=message):
         of_user(str(file), None).read()
+
+
+def test_a_context_that_is_not_there_is_named_with_those_that_are(tmp_path: Path) -> None:
+    file = kubeconfig_of(tmp_path, {"server": "https://h"}, {"token": "t"})
+    with pytest.raises(UnusableConfigError, match="there is no context y in it: it has x"):
+        of_user(str(file), "y").read()
+    file.write_text(file.read_text().replace('"current-context": "x"', '"current-context": ""'))
+    with pytest.raises(UnusableConfigError, match=r"no current-context is set: .*; it has x"):
+        of_user(str(file), None).read()
+    assert of_user(str(file), "x").read().address == "https://h"
 
 
 def test_a_user_of_a_kubeconfig_may_act_as_another(tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ def test_a_context_that_is_not_there_is_named_with_those_that_are(tmp_path: Path
     with pytest.raises(UnusableConfigError, match="there is no context y in it: it has x"):
         of_user(str(file), "y").read()
     file.write_text(file.read_text().replace('"current-context": "x"', '"current-context": ""'))
-    with pytest.raises(UnusableConfigError, match=r"no current-context is set: .*; it has x"):
+    with pytest.raises(UnusableConfigError, match=r"no current-context is set in it: .*; it has x"):
         of_user(str(file), None).read()
     assert of_user(str(file), "x").read().address == "https://h"
 

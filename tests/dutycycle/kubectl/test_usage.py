@@ -56,7 +56,7 @@ def test_a_pod_is_named_as_with_kubectl(user: User, pods: str, word: str) -> Non
         (["peaks", "foo/nope"], 2, "unknown kind 'foo': expected one of job, mpijob, "),
         (["why", "nope"], 1, 'pods "nope" not found'),
         (["top", "pods", "--kubeconfig", "/nowhere"], 1, "no access to a cluster: /nowhere: no such file"),
-        (["top", "pods", "--context", "nowhere"], 1, "Expected object with name nowhere in "),
+        (["top", "pods", "--context", "nowhere"], 1, "there is no context nowhere in it: it has "),
         (["top", "everything"], 2, "invalid choice: 'everything'"),
     ],
 )  # fmt: skip

@@ -79,7 +79,7 @@ class Notes:
     ``of_machine`` are of no GPU.
     ``unreadable``: of each column how many cells could not be read, and why not the first of them.
     ``nodes``: the machines that it names.
-    ``bare``: by field and column the values that had no unit, and whose heading had none.
+    ``bare``: by field and column the values that had no unit, and whose heading had none, or W.
     ``energy_factors``: by which energies were multiplied for joules. ``has_cut_times``: it has times without
     seconds.
     """
@@ -361,7 +361,8 @@ class Column:
             self._notes.energy_factors.add(factor)
         value = float(text) * factor
         is_absent = not quantity.least <= value <= quantity.most
-        if self.unit is None and not unit:
+        says_watts = self.unit is not None and quantity.usual == "w" and factor == 1 and not is_absent
+        if not unit and (self.unit is None or says_watts):  # a name such as ``power_w`` may stand over mW
             self._notes.note_bare(self.field, self.name, quantity.usual, float(text), absent=is_absent)
         if is_absent:
             self._notes.count_out_of_range(self.name, cell)

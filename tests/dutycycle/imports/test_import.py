@@ -793,6 +793,19 @@ def test_below_one_time_are_no_more_rows_than_a_machine_has_gpus(
     assert [(row["at_ms"], row["gpu_util_pct"]) for row in rows] == [(2000 * at, at) for at in range(30)]
 
 
+@pytest.mark.parametrize(("power", "is_doubtful"), [("4939.0", True), ("493.9", False)])
+def test_watts_that_no_gpu_draws_may_be_milliwatts(
+    power: str, is_doubtful: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = ["timestamp,gpu_power_w", *at_s(power, power)]
+    assert [row["power_w"] for row in rows_of(imported(tmp_path, lines))] == [float(power)] * 2
+    remark = "give it: --columns power_w=gpu_power_w[mW]"
+    assert (remark in capsys.readouterr().err) == is_doubtful
+    if is_doubtful:
+        rows = rows_of(imported(tmp_path, lines, "--columns", "power_w=gpu_power_w[mW]"))
+        assert [row["power_w"] for row in rows] == [4.939] * 2
+
+
 def test_processes_without_a_figure_are_no_measurement(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from dutycycle.contract.errors import DutycycleError, SettingError
 from dutycycle.contract.settings.groups import Settings
+from dutycycle.kafka.reachability import StoppedError, run_until
 from dutycycle.kube.objects import ApiServer
 from dutycycle.kube.references import KubeObject
 from dutycycle.process import print_remark, stopped_within
@@ -66,11 +67,7 @@ def run_job(options: RunOptions, settings: Settings) -> int:
         run = JobRun(options, settings, folder, JobStatusLine())
         outcome = asyncio.run(_on_cluster(run, options, documents))
         print_remark(f"dutycycle: {outcome.words}")
-        if folder is None:
-            print_remark("dutycycle: no report: give --broker or DUTYCYCLE_BROKER, where the samples are")
-        else:
-            ended = f"status {outcome.status}: {outcome.words}"
-            write_report_of(folder, settings, set(run.pods), title=options.title, ended=ended)
+        _report(run, options, settings, folder, outcome)
     except SettingError:
         raise
     except DutycycleError as error:
@@ -81,6 +78,16 @@ def run_job(options: RunOptions, settings: Settings) -> int:
     finally:
         if folder is not None and not any(folder.iterdir()):
             folder.rmdir()
+
+
+def _report(
+    run: "JobRun", options: RunOptions, settings: Settings, folder: Path | None, outcome: Outcome
+) -> None:
+    if folder is None:
+        print_remark("dutycycle: no report: give --broker or DUTYCYCLE_BROKER, where the samples are")
+    elif (folder / TRACE).exists():  # else a signal came before anything began
+        ended = f"status {outcome.status}: {outcome.words}"
+        write_report_of(folder, settings, set(run.pods), title=options.title, ended=ended)
 
 
 async def _on_cluster(run: "JobRun", options: RunOptions, documents: Sequence[ManifestDocument]) -> Outcome:
@@ -119,10 +126,16 @@ class JobRun:
     ) -> Outcome:
         """Run the job on a cluster until all that was made is deleted again. Raises ``DutycycleError``."""
         objects = Objects(server, signals.stop, self._view.print_line)
-        await objects.find(documents, self._options.namespace, update=self._options.update)
-        self.entries = objects.entries
-        if self._records is not None:
-            await self._records.start()
+        find = objects.find(documents, self._options.namespace, update=self._options.update)
+        try:
+            await run_until(signals.stop, find)
+            self.entries = objects.entries
+            if self._records is not None:
+                await run_until(signals.stop, self._records.start())
+        except StoppedError:  # nothing was made
+            if self._records is not None:
+                await self._records.stop(0)
+            return signals.outcome()
         # Whatever happens, what was made is deleted, unless it is to be kept.
         made = False
         try:

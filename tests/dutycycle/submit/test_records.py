@@ -1,10 +1,12 @@
 """What is collected of a run, and what is made of it at the end."""
 
+import asyncio
+import signal
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
@@ -14,10 +16,11 @@ from dutycycle.contract.records.derived import Cycle, CycleMetric, OtherCycle, p
 from dutycycle.contract.records.processes import Loop, Process, ProcessSample
 from dutycycle.contract.settings.load import load
 from dutycycle.kafka.embedded import EmbeddedBroker
+from dutycycle.kube.objects import ApiServer
 from dutycycle.submit.objects import CannotRunError
 from dutycycle.submit.records import Records
-from dutycycle.submit.run import past_run_s, write_report_of
-from dutycycle.submit.view import status_of
+from dutycycle.submit.run import JobRun, RunOptions, Signals, past_run_s, write_report_of
+from dutycycle.submit.view import JobStatusLine, status_of
 from sinks.records.writer import RecordsWriter
 from tests.support.data.traces import read_trace
 from tests.support.kafka import all_topics, send
@@ -142,3 +145,12 @@ def test_a_report_that_cannot_be_written_is_said_and_is_no_error(
     monkeypatch.setitem(sys.modules, "dutycycle.report.build", None)
     write_report_of(tmp_path, settings, [])
     assert "pip install 'dutycycle'" in capsys.readouterr().err
+
+
+async def test_a_signal_is_heard_while_the_broker_is_waited_for(tmp_path: Path) -> None:
+    """The broker has fifteen seconds, and what is said then is not that a signal came."""
+    settings, signals = load({"DUTYCYCLE_BROKER": "127.0.0.1:9"}), Signals()
+    run = JobRun(RunOptions(files=()), settings, tmp_path, JobStatusLine())
+    asyncio.get_running_loop().call_later(0.1, signals.stop.set)
+    outcome = await run.on(cast("ApiServer", None), signals, [])
+    assert (outcome.status, outcome.words) == (128 + signal.SIGTERM, "ended by SIGTERM")

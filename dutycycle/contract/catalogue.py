@@ -237,7 +237,8 @@ CATALOGUE = (
         meaning="temperature of the chip",
         limits=_DEGREES, nvml="nvmlDeviceGetTemperatureV",
         dcgm={"dcgm_gpu_temp": 1, f"{_DEV}GPU_TEMP": 1, f"{_DEV}GPU_TEMP_CELSIUS": 1},
-        smi="temp|core temp|temp core", dcgmi={"TMPTR": "C"}, smi_dmon={"gtemp": "C"}, wandb={"temp": "C"},
+        smi="temp|core temp|temp core", dcgmi={"TMPTR": "C"}, smi_dmon={"gtemp": "C", "temp": "C"},
+        wandb={"temp": "C"},
         series=GpuSeries("gpu_temperature_celsius"),
     ),
     MetricRow(

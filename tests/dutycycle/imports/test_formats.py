@@ -658,13 +658,15 @@ MEASURED = {"index": 0, "gpu_util_pct": 50, "mem_used_bytes": 1000 * MIB, "power
         "20201112134811,0,50,1048576000,70000,45\n",
         "#Date Time gpu pwr sm fb gtemp\n#YYYYMMDD HH:MM:SS Idx W % MB C\n"
         "20201112 13:48:11 0 70 50 1000 45\n",
+        "#Date Time gpu pwr temp sm fb\n#YYYYMMDD HH:MM:SS Idx W C % MB\n"
+        "20201112 13:48:11 0 70 45 50 1000\n",
         "#Date, Time, gpu, pwr, sm, fb, gtemp\n#YYYYMMDD, HH:MM:SS, Idx, W, %, MB, C\n"
         "20201112, 13:48:11, 0, 70, 50, 1000, 45\n",
     ],
     ids=[
         "bars", "spaces", "tabs and decimal commas", "French", "Spanish", "Japanese, full-width",
         "Python's logging", "Python's logging, at the end", "Chinese", "rocm-smi", "dmon with a date",
-        "dmon as CSV",
+        "dmon of an old driver", "dmon as CSV",
     ],
 )  # fmt: skip
 def test_a_log_is_read_however_it_is_written(text: str) -> None:

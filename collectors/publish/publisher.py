@@ -181,6 +181,8 @@ class Publisher:
             if not task.done():
                 task.cancel()
                 await asyncio.wait({task}, timeout=_ABANDON_S)
+            if task.done() and not task.cancelled():
+                task.exception()  # seen, also where we are cancelled: else asyncio prints it
 
     def _too_large(self, record: ProducerRecord) -> None:
         size = len(record.value or b"")

@@ -17,6 +17,9 @@ async def together(*work: Awaitable[None]) -> None:
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
-    for task in tasks:
-        if not task.cancelled():
-            task.result()  # no TaskGroup: an error shall come out as it is
+        failures = [
+            task.exception() for task in tasks if not task.cancelled()
+        ]  # else asyncio prints the others
+    for failure in failures:
+        if failure is not None:
+            raise failure  # no TaskGroup: an error shall come out as it is

@@ -1,6 +1,7 @@
 """The publisher's logic: order, the spool, refusals, closing. A fake broker decides what goes wrong."""
 
 import asyncio
+import gc
 import random
 import threading
 import time
@@ -455,3 +456,23 @@ async def test_whatever_happens_nothing_is_lost_and_order_holds(
     await one.publisher.close(10)
     first_seen = list(dict.fromkeys(broker.numbers()))
     assert first_seen == list(range(count))
+
+
+class LeavingBroker(FakeBroker):
+    """Never lets anybody in, and breaks the connection when it is given up."""
+
+    async def connect(self) -> "FakeLink":
+        try:
+            return await asyncio.Event().wait()  # type: ignore[return-value]  # it never ends
+        finally:
+            raise BrokerUnreachableError("refused", "away")
+
+
+async def test_what_fails_as_it_is_given_up_is_not_printed_by_asyncio(tmp_path: Path) -> None:
+    printed: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: printed.append(context["message"]))
+    async with running(tmp_path, LeavingBroker(), close_s=0.1) as at_work:
+        at_work.publisher.publish([record(1)])
+    del at_work  # it holds the task
+    gc.collect()
+    assert printed == []

@@ -1,6 +1,7 @@
 """Tasks that end together: one that fails or is told to ends all, and each does its last step."""
 
 import asyncio
+import gc
 
 import pytest
 
@@ -49,3 +50,29 @@ async def test_the_first_failure_ends_all_and_comes_out_as_it_is() -> None:
     with pytest.raises(ValueError, match="the first"):
         await together(worker.run(), fail(), quick())
     assert worker.stored
+
+
+async def test_what_others_fail_with_at_their_end_is_not_printed_by_asyncio() -> None:
+    """Two that lose the same broker fail in one moment; and one may fail as it disconnects."""
+    printed: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: printed.append(context["message"]))
+
+    async def fail_at_end() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise ValueError("at its end")
+
+    async def fail() -> None:
+        raise ValueError("the first")
+
+    with pytest.raises(ValueError, match="the first"):
+        await together(fail(), fail(), fail_at_end())
+    running = asyncio.ensure_future(together(fail_at_end(), quick()))
+    await asyncio.sleep(0)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    del running
+    gc.collect()
+    assert printed == []

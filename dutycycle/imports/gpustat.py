@@ -21,9 +21,9 @@ _GPU = re.compile(
     r"(?P<used>\S+) */ *(?P<total>\S+) MB(?: *\|.*)?"
 ).fullmatch
 _CODEC = re.compile(r"\([^)]*\)")
-_SHARES = re.compile(r"(\d+) ?%").findall
-"""The fan's speed stands before the utilization, where it is shown."""
-_POWER = re.compile(r"(?P<draw>\d+)(?: */ *(?P<limit>\d+))? ?W").search
+_SHARES = re.compile(r"(\d+|\?+) ?%").findall
+"""The fan's speed stands before the utilization, where it is shown; without a fan it is ``??``."""
+_POWER = re.compile(r"(?P<draw>\d+|\?+)(?: */ *(?P<limit>\d+|\?+))? ?W").search
 
 
 def is_gpustat(text: str) -> bool:
@@ -68,9 +68,9 @@ class GpustatReader:
         power = _POWER(match["figures"])
         texts = {
             "temp_c": match["temp"].strip("?"),
-            "gpu_util_pct": shares[-1] if shares and "?? %" not in match["figures"] else "",
-            "power_w": power["draw"] if power else "",
-            "power_limit_w": (power["limit"] or "") if power else "",
+            "gpu_util_pct": shares[-1].strip("?") if shares else "",
+            "power_w": power["draw"].strip("?") if power else "",
+            "power_limit_w": (power["limit"] or "").strip("?") if power else "",
             "mem_used_bytes": match["used"].strip("?"),
             "mem_total_bytes": match["total"].strip("?"),
         }

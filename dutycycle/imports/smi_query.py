@@ -82,7 +82,7 @@ _ECC = re.compile(
 _REASONS = re.compile(r"clocks (?:event|throttle) reasons(?:/hw slowdown)?/(.+)").fullmatch
 _COUNTER = re.compile(r"clocks event reasons counters/(.+)").fullmatch
 _ELEMENT = re.compile(
-    r'\s*<(?P<tag>\w+)(?: id="(?P<id>[^"]*)"| [^<>]*)?>(?:(?P<value>[^<]*)</(?P=tag)>)?\s*'
+    r'\s*<(?P<tag>\w+)(?: id="(?P<id>[^"]*)"| [^<>]*)?(?<!/)>(?:(?P<value>[^<]*)</(?P=tag)>)?\s*'
 ).fullmatch
 _REASON_OF_XML = re.compile(r"clocks_(?:event|throttle)_reason_|clocks_event_reasons_counters_")
 _NAMES_OF_XML = {

@@ -233,6 +233,7 @@ XML = """<?xml version="1.0" ?>
 """
 GPU_OF_XML = """{t}<gpu id="{bus}">
 {t}{t}<product_name>NVIDIA H200</product_name>
+{t}{t}<ibmnpu />
 {t}{t}<mig_devices>
 {t}{t}{t}<mig_device>
 {t}{t}{t}{t}<gpu_instance_id>3</gpu_instance_id>

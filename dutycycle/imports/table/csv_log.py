@@ -129,7 +129,9 @@ class CsvReader:
         self._clock, self._ticks = clock, ticks
         whole = whole or WholeLog()
         self._headings = HeadingReader(self.notes, choice, whole, has_start=ticks.has_start)
-        self._decimal, self._has_moments = whole.decimal, whole.has_moments
+        self._decimal = whole.decimal
+        # One alone, with --start beside it, is when the log began.
+        self._has_moments = whole.moments > ticks.has_start
         if self._decimal.remark:
             self.notes.remarks[self._decimal.remark] = None
         self._held = HeldShares()

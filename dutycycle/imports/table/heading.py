@@ -84,8 +84,8 @@ class WholeLog:
     ``shares``: columns of percentages that are shares of 1. ``of_memory``: columns such as ``mem_util`` that
     are the memory in use, as the amounts beside them tell. ``loads``: columns ``GPU`` that are the
     utilization, with their unit. ``epochs``: columns that are times since 1970, and no epochs of a
-    training. ``names``: of the values of a log of JSON. ``has_moments``: lines that are a time and no more
-    stand above the rows of that time.
+    training. ``names``: of the values of a log of JSON. ``moments``: how many lines that are a time and
+    no more stand above the rows of that time.
     """
 
     decimal: DecimalMark = field(default_factory=DecimalMark)
@@ -94,7 +94,7 @@ class WholeLog:
     loads: Mapping[str, str] = field(default_factory=dict)
     epochs: Set[str] = frozenset()
     names: Mapping[str, None] = field(default_factory=dict)
-    has_moments: bool = False
+    moments: int = 0
 
 
 @dataclass(frozen=True)
@@ -211,7 +211,7 @@ class HeadingReader:
     def __init__(
         self, notes: Notes, choice: ColumnChoice | None, whole: WholeLog, *, has_start: bool
     ) -> None:
-        self._notes, self._whole, self._has_start = notes, whole, has_start or whole.has_moments
+        self._notes, self._whole, self._has_start = notes, whole, has_start or whole.moments > 0
         self._names = choice.names if choice else ()
 
     def find(self, line: str, before: Heading | None) -> tuple[list[str] | None, str]:

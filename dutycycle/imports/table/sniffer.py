@@ -89,8 +89,8 @@ class Sniffer:
         self._notes = Notes()
         # Whether the log's times are known is not known yet, and not needed for what its amounts tell.
         self._headings = HeadingReader(self._notes, choice, WholeLog(), has_start=True)
-        self._has_moments = self._is_loop = False
-        self._rows_below = 0
+        self._is_loop = False
+        self._moments = self._rows_below = 0
         self._decimal = decimal
         self._heading: Heading | None = None
         self._memory_shares: defaultdict[str, _MemoryShare] = defaultdict(_MemoryShare)
@@ -108,7 +108,7 @@ class Sniffer:
         """Take a line of a text."""
         heading = self._heading
         if find_moment(line) is not None:
-            self._has_moments, self._rows_below = True, 0
+            self._moments, self._rows_below = self._moments + 1, 0
             return
         if heading is not None and not heading.tells_subject and not line[:1].isalpha():
             self._rows_below += 1
@@ -170,7 +170,7 @@ class Sniffer:
         loads = {name: unit for name, load in self._loads.items() if (unit := load.unit) is not None}
         return WholeLog(
             self._decimal, self._notes.shares_of_one(), of_memory, loads, self._epochs,
-            has_moments=self._has_moments and not self._is_loop,
+            moments=0 if self._is_loop else self._moments,
         )  # fmt: skip
 
 

@@ -87,3 +87,9 @@ def test_a_line_of_tegrastats_has_figures(
     assert [tuple(map(row.get, names)) for row in rows] == figures
     assert all("mem_used_bytes" not in row for row in rows)
     assert "RAM is that of CPUs and GPU together: not used" in capsys.readouterr().err
+
+
+def test_one_time_above_a_loop_is_its_begin_where_that_is_given(tmp_path: Path) -> None:
+    lines = ["Tue Nov 24 10:00:00 UTC 2026", "index, utilization.gpu [%]", "0, 5 %", "0, 6 %"]
+    rows = imported(tmp_path, lines, "--start", "2026-11-24T10:00:00Z", "--interval", "1")
+    assert [(row["at_s"], row["gpu_util_pct"]) for row in rows] == [(0, 5), (1, 6)]

@@ -25,7 +25,7 @@ class BenchSize:
     live: tuple[int, int, int] = (500, 60, 120)
     """Nodes, seconds before, seconds that are measured. A node sends two samples a second."""
     exact: tuple[int, int, int] = (500, 20, 40)
-    """The same without snapshots."""
+    """Gives the same for the row without snapshots."""
     fleet: tuple[int, int, int, int] = (250, 2000, 60, 300)
     """Nodes of a fleet that is extrapolated, and of the one that is measured beside it; the seconds of
     ``live``, the same of both, as states grow with time."""

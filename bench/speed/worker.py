@@ -52,7 +52,7 @@ class Contender:
     group: Callable[[Topics], str] | None = None
     """The consumer group that commits what was read; None: nothing is committed."""
     partitions: int = PARTITIONS
-    """How many each of its topics has."""
+    """Tells how many each of its topics has."""
 
 
 def ours(

@@ -35,10 +35,10 @@ def figures_in(runs: Sequence[NamedRun]) -> list[Figure]:
     return [figure for figure in FIGURES if figure.id in not_zero]
 
 
-def change_of(figure: Figure, runs: Sequence[NamedRun], place: int) -> FigureChange | None:
-    """Return the change from the first run to the one at ``place``; None where it was not measured in
+def change_of(figure: Figure, runs: Sequence[NamedRun], number: int) -> FigureChange | None:
+    """Return the change from the first run to the one at ``number``; None where it was not measured in
     both."""
-    before, after = (runs[at].measures.get(figure.id) for at in (0, place))
+    before, after = (runs[at].measures.get(figure.id) for at in (0, number))
     return None if before is None or after is None else change(before, after)
 
 
@@ -111,12 +111,12 @@ def rows_of(runs: Sequence[NamedRun]) -> Iterator[list[str]]:
     for figure in figures_in(runs):
         row = [figure.title]
         top = best(figure, runs)
-        for place, run in enumerate(runs):
+        for number, run in enumerate(runs):
             measure = run.measures.get(figure.id)
             star = " *" if run.name in top else ""
             row.append("" if measure is None else figure.shown(measure.value) + star)
-            if place:
-                row.append(changed(change_of(figure, runs, place)))
+            if number:
+                row.append(changed(change_of(figure, runs, number)))
         yield row
 
 
@@ -167,9 +167,9 @@ def plain_of(runs: Sequence[NamedRun]) -> dict[str, Any]:
                 "changed": change.is_one,
                 "better": best(figure, runs),
             }
-            for place, run in enumerate(runs[1:], 1)
+            for number, run in enumerate(runs[1:], 1)
             for figure in figures_in(runs)
-            if (change := change_of(figure, runs, place))
+            if (change := change_of(figure, runs, number))
         ],
         "verdicts": list(verdicts(runs)),
     }

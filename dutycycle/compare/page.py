@@ -32,13 +32,15 @@ def html_of(runs: Sequence[NamedRun], served: ServedPage | None = None) -> str:
     # Tensor cores against memory: the dots of each run in its color, of those where both were measured
     if planes := _charts_of(runs, "gpu-plane"):
         spots = [
-            replace(dots, name=run.name, color=place) for place, run, chart in planes for dots in chart.spots
+            replace(dots, name=run.name, color=number)
+            for number, run, chart in planes
+            for dots in chart.spots
         ]
         charts.append(replace(planes[0][2], spots=spots, note=_PLANE))
     # Where the time goes, of runs whose GPUs tell: a chart each, as layers cannot be overlaid
     charts += [
-        replace(chart, id=f"{chart.id}-{place}", title=f"{chart.title}: {run.name}")
-        for place, run, chart in _charts_of(runs, "gpu-time")
+        replace(chart, id=f"{chart.id}-{number}", title=f"{chart.title}: {run.name}")
+        for number, run, chart in _charts_of(runs, "gpu-time")
         if TIME_LAYERS.keys() & run.measures.keys()
     ]
     # A cell breaks before what stands in brackets, and nowhere else.
@@ -48,8 +50,8 @@ def html_of(runs: Sequence[NamedRun], served: ServedPage | None = None) -> str:
     ]
     names = ", ".join(run.name for run in runs)
     rows = []
-    for place, run in enumerate(runs):
-        view, kind, name = run.report.view, kind_of(run), Keyed(color_of(place), run.name)
+    for number, run in enumerate(runs):
+        view, kind, name = run.report.view, kind_of(run), Keyed(color_of(number), run.name)
         lasted = short_duration(run.report.facts.duration_s)
         rows.append([name, view.title, moment(view.first_ms), lasted, capitalized(kind)])
     return document(
@@ -72,19 +74,19 @@ def _overlaid(runs: Sequence[NamedRun], id_: str) -> Chart | None:
         return None
     kind, first = "fold" if id_ == "cycle" else "since", of_runs[0][2]
     lines = []
-    for place, run, chart in of_runs:
+    for number, run, chart in of_runs:
         # Of the slowest GPUs or machines each value stands until the next.
         finest = min((line.points for line in chart.lines), key=lambda points: points.step_ms)
         mean = mean_of_known(np.stack([line.points.means_at(finest.times) for line in chart.lines]))
         points = replace(finest, mean=mean, low=mean, high=mean, exact=True)
-        lines.append(replace(chart.lines[0], points=points, name=run.name, group="", color=place))
+        lines.append(replace(chart.lines[0], points=points, name=run.name, group="", color=number))
     return Chart(id_, first.title, first.unit, lines, kind=kind, most=first.most)
 
 
 def _charts_of(runs: Sequence[NamedRun], id_: str) -> list[tuple[int, NamedRun, Chart]]:
     return [
-        (place, run, chart)
-        for place, run in enumerate(runs)
+        (number, run, chart)
+        for number, run in enumerate(runs)
         for chart in run.report.charts
         if chart.id == id_
     ]

@@ -31,8 +31,8 @@ def write_picture(rows: Sequence[dict[str, Any]], path: Path) -> None:
     names = (name for name in rows[0] if not name.startswith(_FIGURES) and name not in _NAMES)
     varied = [name for name in names if len({row[name] for row in rows}) > 1]
     with new_figure(figsize=(8, 3.2 * len(metrics)), layout="constrained") as figure:
-        for place, metric in enumerate(metrics):
-            axis = figure.add_subplot(len(metrics), 1, place + 1)
+        for number, metric in enumerate(metrics):
+            axis = figure.add_subplot(len(metrics), 1, number + 1)
             shown = [row for row in rows if row["metric"] == metric]
             width = 0.8 / len(shown)
             for at, row in enumerate(shown):

@@ -112,6 +112,6 @@ def write_charts(charts: Sequence[Chart], title: str | None, span: _Span, out: P
             with new_figure(figsize=(_INCHES[0], _INCHES[1] * len(charts)), dpi=120) as figure:
                 if title is not None:
                     figure.suptitle(title)
-                for place, chart in enumerate(charts):
-                    draw(figure.add_subplot(len(charts), 1, place + 1), chart)
+                for number, chart in enumerate(charts):
+                    draw(figure.add_subplot(len(charts), 1, number + 1), chart)
                 save(figure, path)
